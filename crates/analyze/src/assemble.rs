@@ -137,6 +137,7 @@ pub fn assemble(
         marked: context.region.is_marked(),
         files: object_rows::read_only_files(context, counters, rows),
         counted: counts.lines(),
+        windows: counts.windows,
         what_if: what_if.as_ref(),
         unnamed: unnamed.as_ref(),
         memory_bound,

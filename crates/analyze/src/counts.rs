@@ -9,7 +9,7 @@ use super::roofline::roofline;
 use super::shares::{Shares, share};
 use super::timing::Timing;
 use super::traffic::{Epoch, Traffic};
-use super::value::{Bound, Counted, LinkFlow, Moment, MomentNode, NodeLoad, Region, Timed};
+use super::value::{Bound, Counted, CountedInWindows, LinkFlow, Moment, MomentNode, NodeLoad, Region, Timed};
 use nearfar_recording::Source;
 use nearfar_timing::{Moved, Phase};
 
@@ -28,6 +28,8 @@ pub struct Counts {
     pub traffic: Result<Traffic, String>,
     /// The time.
     pub timing: Result<Timing, String>,
+    /// How far off they are, if accesses were counted in windows only.
+    pub windows: Option<CountedInWindows>,
 }
 
 impl Counts {
@@ -38,7 +40,12 @@ impl Counts {
 
     /// Shares of everything, if it was counted.
     pub fn shares(&self, nodes: &Nodes) -> Option<Shares> {
-        self.traffic.as_ref().ok().map(|t| Shares::of_counts(t, nodes))
+        let mut shares = Shares::of_counts(self.traffic.as_ref().ok()?, nodes);
+        if let Some(windows) = &self.windows {
+            shares.remote_ci = shares.remote_ci.map(|share| windows.widen(share));
+            shares.remote_of_all_ci = shares.remote_of_all_ci.map(|share| windows.widen(share));
+        }
+        Some(shares)
     }
 
     /// Share of the time that is bound by memory.
@@ -50,10 +57,13 @@ impl Counts {
     pub fn timed(&self) -> Option<Timed> {
         let p = self.timing.as_ref().ok()?;
         let bound = |s: &nearfar_timing::BoundShare| Bound { binds: s.binds, share: s.share };
+        let range = [p.time.low, p.time.high];
+        let windows = self.windows.as_ref();
+        let [low, high] = windows.map_or(range, |windows| windows.widen_seconds(p.time.seconds, range));
         Some(Timed {
             seconds: p.time.seconds,
-            low: p.time.low,
-            high: p.time.high,
+            low,
+            high,
             binds: p.time.binds,
             shares: p.time.shares.iter().map(bound).collect(),
             weak_figures: p.weak_figures.clone(),
@@ -75,6 +85,7 @@ impl Counts {
             source: source_text(Source::Simulated).to_string(),
             region: if region.is_marked() { Region::Marked } else { Region::Whole },
             epochs: traffic.epochs.len() as u64,
+            windows: self.windows,
             line_bytes: traffic.line_bytes,
             dram: traffic.dram(nodes),
             links: timing.map_or(Vec::new(), links),

@@ -70,6 +70,7 @@ pub struct Input {
     pub cpu_epochs: CpuEpochs,
     pub epoch_traffic: EpochTraffics,
     pub page_traffic: PageTraffics,
+    pub counted_windows: CountedWindows,
     pub losses: Losses,
 }
 

@@ -82,6 +82,7 @@ mod velocity;
 mod verdict;
 mod waits;
 mod whatif;
+mod windowed;
 mod written;
 
 pub use input::{Input, Judge, SampleReader};
@@ -229,13 +230,13 @@ fn prepared<T>(
     let measure = measure::Measure::new(input, judge);
     let exact = exact::Exact::new(input, judge, measure.basis, &spaces, &rows, &nodes, &region);
     let traffic = traffic::Traffic::new(input, judge, &nodes, &region);
-    let counts = counts::Counts {
-        timing: match &traffic {
-            Ok(_) => timing::Timing::new(input, judge),
-            Err(why) => Err(why.clone()),
-        },
-        traffic,
+    let timing = match &traffic {
+        Ok(_) => timing::Timing::new(input, judge),
+        Err(why) => Err(why.clone()),
     };
+    let memory_bound = timing.as_ref().map_or(1.0, |timing| timing.memory_bound);
+    let windows = traffic.as_ref().ok().and_then(|_| windowed::windowed(input, judge, &nodes, memory_bound));
+    let counts = counts::Counts { traffic, timing, windows };
     let native = native::Native::new(input, judge);
     let elsewhere = elsewhere::rows(input, &finder, &rows);
     let context = context::Context {

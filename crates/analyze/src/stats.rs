@@ -215,7 +215,7 @@ fn bootstrap(blocks: &[Block], share: f64) -> Interval {
 
 /// 97.5 % quantile of Student's t: Cornish–Fisher expansion (Abramowitz & Stegun 26.7.5),
 /// within 1 % for 5 degrees and more; a table for fewer.
-fn student(degrees: usize) -> f64 {
+pub(crate) fn student(degrees: usize) -> f64 {
     const SMALL: [f64; 4] = [12.706, 4.303, 3.182, 2.776];
     if let Some(t) = degrees.checked_sub(1).and_then(|i| SMALL.get(i)) {
         return *t;

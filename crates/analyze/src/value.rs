@@ -125,7 +125,8 @@ pub struct Report {
     pub remote_share: Option<f64>,
     /// 95 % interval of `remote_share`; its bounds where it is exact.
     pub remote_share_ci: Option<Interval>,
-    /// Whether remote shares, distances and the matrix are of counts of every line instead of samples.
+    /// Whether remote shares, distances and the matrix are of counts of every line (or of every one in windows: `counters.windows`) instead of
+    /// samples.
     pub remote_share_exact: bool,
     /// Share of all samples that are remote for certain: the time at risk, or the lines. Of time, waiting for other
     /// threads is left out. Null if unknown: then the interval may still say what it is at most.

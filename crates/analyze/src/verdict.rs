@@ -26,9 +26,6 @@ use nearfar_recording::Resolution;
 use open::{high_end, low_end, may_not_wait, objects, saves_little};
 use reasons::{page_node_reason, source_reason};
 
-/// How far from a limit counted runs have to be: two runs of one program may differ by as much, and are not to get
-/// opposite verdicts (docs/diff.md has what runs differed by). // chosen
-const MARGIN: f64 = 0.01;
 /// Least share of the time that caches may hold for a verdict on far memory to speak of it. // chosen
 const SAID: f64 = 0.05;
 /// Decides, and says why in one sentence.
@@ -331,6 +328,10 @@ fn of_lines(
         let verdict = if least >= THRESHOLD { Verdict::Affected } else { Verdict::Unknown };
         return (verdict, text);
     }
+    if let Some(why) = evidence.too_few_windows() {
+        return unknown(why);
+    }
+    let margin = evidence.margin();
     if evidence.counted == Some(0) {
         return clean("The caches held everything: no line moved from or to DRAM".to_string());
     }
@@ -359,7 +360,7 @@ fn of_lines(
         // What a repair gains says more than what is remote: much of it may cost nothing, or have no single cause.
         if let Some(f) = findings.first() {
             let gain = f.predicted.as_ref().map(|p| 1.0 - p.ratio);
-            if let Some(gain) = gain.filter(|&g| g < WORTH + MARGIN) {
+            if let Some(gain) = gain.filter(|&g| g < WORTH + margin) {
                 return unknown(format!(
                     "{traffic}, and {bound}; the best repair is predicted to save {}, too close to the {} threshold for a \
                      verdict: record more work. First cause: {}.",
@@ -399,7 +400,7 @@ fn of_lines(
                     },
                 ));
             }
-            Some(p) if 1.0 - p.ratio > WORTH - MARGIN => {
+            Some(p) if 1.0 - p.ratio > WORTH - margin => {
                 return unknown(format!(
                     "{traffic}, and {bound}; another placement of memory is predicted to save {}, too close to the {} \
                      threshold for a verdict: record more work.",
@@ -418,10 +419,10 @@ fn of_lines(
             }
         }
     }
-    if evidence.counted.is_some() && low > THRESHOLD - MARGIN && high < THRESHOLD + MARGIN {
+    if evidence.counted.is_some() && low > THRESHOLD - margin && high < THRESHOLD + margin {
         return unknown(format!(
             "{traffic}, and {bound}: that is within {} of {}, where another run may be on the other side: count more work.",
-            percent(MARGIN),
+            percent(margin),
             percent(THRESHOLD)
         ));
     }

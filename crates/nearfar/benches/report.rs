@@ -208,6 +208,7 @@ fn tables(rank: &Path) {
     save(rank, 0, &mut CpuEpochs::default());
     save(rank, 0, &mut EpochTraffics::default());
     save(rank, 0, &mut PageTraffics::default());
+    save(rank, 0, &mut CountedWindows::default());
     save(rank, 0, &mut Losses::default());
 }
 

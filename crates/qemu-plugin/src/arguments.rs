@@ -3,6 +3,7 @@
 //! QEMU 7.2 hands each `key=value` over as one string.
 
 use crate::code::KernelFunctions;
+use crate::windows::Lengths;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::path::PathBuf;
@@ -39,6 +40,8 @@ pub struct Arguments {
     pub prefetch: bool,
     /// The order of page frames in the simulated caches; 0: as they are first used.
     pub frames: u32,
+    /// Windows in which accesses are counted; `None`: all are.
+    pub windows: Option<Lengths>,
     /// Whether the firmware interleaves the nodes' memory page by page.
     pub interleave: bool,
     /// What is done with accesses.
@@ -87,6 +90,7 @@ const KEYS: &[&str] = &[
     "prefetch",
     "interleave",
     "frames",
+    "windows",
     "mode",
 ];
 
@@ -126,6 +130,7 @@ pub fn parse<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Result<Argumen
         prefetch: given.word("prefetch", ON_OR_OFF)?,
         interleave: given.word("interleave", &[("off", false), ("on", true)])?,
         frames: given.number("frames", Some(0), "the number of an order, 1 or more")?,
+        windows: given.windows()?,
         mode,
     })
 }
@@ -138,6 +143,25 @@ struct Given<'a>(HashMap<&'static str, &'a str>);
 impl Given<'_> {
     fn needed(&self, key: &'static str) -> Result<&str, ArgumentError> {
         self.0.get(key).copied().ok_or(ArgumentError::Missing(key))
+    }
+
+    /// Period, warming and counted part, µs: `20000:1000:1000`.
+    fn windows(&self) -> Result<Option<Lengths>, ArgumentError> {
+        let Some(value) = self.0.get("windows") else { return Ok(None) };
+        let wrong = || {
+            wrong(
+                "windows",
+                value,
+                "PERIOD:WARMING:COUNTED in microseconds, of which the last two fit into the first",
+            )
+        };
+        let parts: Vec<u32> = value.split(':').filter_map(|part| part.parse().ok()).collect();
+        let &[period, warming, counted] = parts.as_slice() else { return Err(wrong()) };
+        if counted == 0 || u64::from(warming) + u64::from(counted) > u64::from(period) {
+            return Err(wrong());
+        }
+        let [period_ns, warming_ns, counted_ns] = [period, warming, counted].map(|us| f64::from(us) * 1e3);
+        Ok(Some(Lengths { period_ns, warming_ns, counted_ns }))
     }
 
     fn number(
@@ -241,6 +265,7 @@ mod tests {
             prefetch: true,
             interleave: false,
             frames: 0,
+            windows: None,
             mode: Mode::Simulate,
         };
         assert_eq!(with(&[]), Ok(expected));
@@ -255,6 +280,7 @@ mod tests {
             "prefetch=off",
             "interleave=on",
             "frames=7",
+            "windows=20000:500:1000",
             "mode=empty",
             "call=0x12:0x34",
         ];
@@ -262,6 +288,7 @@ mod tests {
         assert_eq!((all.sample, all.epoch_us, all.prefetch, all.interleave), (64, 10, false, true));
         assert_eq!(all.functions.call, 0x12..0x34);
         assert_eq!((all.mode, all.accesses, all.frames), (Mode::Empty, Some(500), 7));
+        assert_eq!(all.windows, Some(Lengths { period_ns: 2e7, warming_ns: 5e5, counted_ns: 1e6 }));
     }
 
     #[test]
@@ -282,6 +309,10 @@ mod tests {
             "prefetch=yes",
             "interleave=1",
             "frames=-1",
+            "windows=20",
+            "windows=20:10:11",
+            "windows=20:1:0",
+            "windows=20:x:1",
             "mode=fast",
         ] {
             assert!(matches!(with(&[wrong]), Err(ArgumentError::Value { .. })), "{wrong}");

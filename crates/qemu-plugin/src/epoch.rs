@@ -3,7 +3,9 @@
 use crate::epochs::{Bin, Epochs};
 use crate::flops;
 use crate::plugin_state::PluginState;
+use crate::windows::Detail;
 use nearfar_recording::column::Columns;
+use nearfar_recording::raw::RawUncounted;
 use nearfar_recording::tables::{CpuEpoch, EpochTraffic, UNCOUNTED};
 use nearfar_simulate::{Core, Counts, Traffic};
 
@@ -39,10 +41,27 @@ impl Epoch {
 
     /// Writes down what the core did since the beginning, and begins the next. The clock of the core, or of any other, is at
     /// `latest_ns`: what has no end there has no length yet.
-    pub fn end(&mut self, core: &Core, plugin: &PluginState, cpu: u16, region: u8, latest_ns: f64) {
+    pub fn end(
+        &mut self,
+        core: &Core,
+        plugin: &PluginState,
+        cpu: u16,
+        region: u8,
+        latest_ns: f64,
+        detail: Detail,
+    ) {
         let over = self.ends_before(latest_ns, &plugin.epochs);
+        let epoch_ns = if over { self.bin.length_ns } else { 0.0 };
         let (counts, before) = (core.counts(), &self.counts);
-        if counts.instructions != before.instructions || counts.accesses != before.accesses {
+        if detail != Detail::Counted {
+            let instructions = counts.instructions - before.instructions;
+            if instructions > 0 {
+                let epoch = self.bin.number;
+                let busy_ns = counts.busy_ns - before.busy_ns;
+                let row = RawUncounted { epoch, region, cpu, instructions, busy_ns, epoch_ns };
+                plugin.output.rows().uncounted.push(row);
+            }
+        } else if counts.instructions != before.instructions || counts.accesses != before.accesses {
             let rows = &mut *plugin.output.rows();
             rows.epochs.push(CpuEpoch {
                 epoch: self.bin.number,
@@ -60,7 +79,7 @@ impl Epoch {
                 busy_ns: counts.busy_ns - before.busy_ns,
                 f64_ops: if flops::counted() { counts.f64_ops - before.f64_ops } else { UNCOUNTED },
                 f32_ops: if flops::counted() { counts.f32_ops - before.f32_ops } else { UNCOUNTED },
-                epoch_ns: if over { self.bin.length_ns } else { 0.0 },
+                epoch_ns,
             });
             for (position, (now, before)) in core.traffic().iter().zip(&self.traffic).enumerate() {
                 if now == before {

@@ -95,6 +95,11 @@ impl Epochs {
         self.cut(ns, ns, SHORTEST_NS.min(self.length_ns));
     }
 
+    /// Accesses are counted from here on, or no more: an epoch ends, unless it has only begun.
+    pub fn edge(&self, ns: f64) {
+        self.cut(ns, ns, 1.0);
+    }
+
     /// An epoch ends here whatever happens, and the next begins a moment later. The number of that, which no core is in before.
     pub fn turn(&self, before_ns: f64, ns: f64) -> u32 {
         self.cut(before_ns, ns, 0.0)

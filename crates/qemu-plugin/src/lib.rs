@@ -15,6 +15,7 @@ mod accesses;
 mod alarm;
 mod api;
 mod arguments;
+mod between;
 mod callbacks;
 mod chain;
 mod code;
@@ -44,6 +45,7 @@ mod translate;
 mod userdata;
 mod vcpu;
 mod wakes;
+mod windows;
 
 /// Tells QEMU which interface the plugin was written for.
 #[unsafe(no_mangle)]

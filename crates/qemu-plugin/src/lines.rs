@@ -11,6 +11,8 @@ use nearfar_simulate::{Access, DramKind, Kind, Sink};
 
 /// Hears of the lines that one access moves.
 pub struct Lines<'a> {
+    /// Whether they count: else the caches are only filled.
+    pub counted: bool,
     /// Where they are counted.
     pub plugin: &'a PluginState,
     /// Chooses samples.
@@ -36,6 +38,9 @@ pub struct Lines<'a> {
 impl Sink for Lines<'_> {
     #[inline]
     fn dram(&mut self, physical: u64, page_node: usize, kind: DramKind) {
+        if !self.counted {
+            return;
+        }
         let write = matches!(kind, DramKind::WriteBack | DramKind::Stream);
         self.plugin.traffic.line(physical >> PAGE_SHIFT, self.node, write);
         if let Some(lines) = self.sampler.line() {
@@ -52,6 +57,9 @@ impl Sink for Lines<'_> {
     }
 
     fn transfer(&mut self, physical: u64, node: usize) {
+        if !self.counted {
+            return;
+        }
         if let Some(lines) = self.transfers.line() {
             let kind = if self.access.kind == Kind::Load { AccessKind::Load } else { AccessKind::Store };
             self.sample(physical, node, kind, lines, SampleSource::Transfer);
@@ -59,6 +67,9 @@ impl Sink for Lines<'_> {
     }
 
     fn contended(&mut self) {
+        if !self.counted {
+            return;
+        }
         if let Some(accesses) = self.contended.line() {
             let kind = match self.access.kind {
                 Kind::Load => AccessKind::Load,

@@ -3,7 +3,7 @@
 use crate::log;
 use nearfar_recording::column::Columns;
 use nearfar_recording::journal;
-use nearfar_recording::raw::{RawMarks, RawPages, RawPhaseMarks, RawSamples};
+use nearfar_recording::raw::{RawMarks, RawPages, RawPhaseMarks, RawSamples, RawUncounteds};
 use nearfar_recording::tables::{CpuEpochs, EpochTraffics, Loss, Losses};
 use std::fs::File;
 use std::io::Write;
@@ -15,6 +15,8 @@ use std::sync::{Mutex, MutexGuard};
 pub struct Rows {
     /// Counts by cpu.
     pub epochs: CpuEpochs,
+    /// What each cpu did while accesses were not counted.
+    pub uncounted: RawUncounteds,
     /// Lines by cpu and node of the page.
     pub traffic: EpochTraffics,
     /// Sampled lines.
@@ -70,6 +72,7 @@ impl Output {
         let Journal { file, buffer, failed } = &mut *journal;
         buffer.clear();
         journal::encode(&mut rows.epochs, buffer);
+        journal::encode(&mut rows.uncounted, buffer);
         journal::encode(&mut rows.traffic, buffer);
         journal::encode(&mut rows.samples, buffer);
         journal::encode(&mut rows.pages, buffer);

@@ -12,6 +12,7 @@ use crate::pages::{Row, Traffic};
 use crate::threads::Threads;
 use crate::time::GuestTime;
 use crate::wakes::Wakes;
+use crate::windows::Windows;
 use nearfar_machine::{Machine, NodeId};
 use nearfar_recording::column::Columns;
 use nearfar_recording::raw::RawMark;
@@ -68,6 +69,8 @@ pub struct PluginState {
     pub faults: Faults,
     /// The frames that pages have in the simulated caches.
     pub frames: Frames,
+    /// Where accesses are counted, if not everywhere.
+    pub windows: Option<Windows>,
     /// Where epochs begin.
     pub epochs: Epochs,
     threads: Mutex<Threads>,
@@ -125,6 +128,7 @@ impl PluginState {
             frames: Frames::new(page_nodes.clone(), arguments.cpus, arguments.frames.into()),
             nodes: machine.nodes.iter().map(|n| number(n.id)).collect(),
             visible: (0..arguments.cpus).map(|_| Visible::default()).collect(),
+            windows: arguments.windows.map(Windows::new),
             epochs: Epochs::new(f64::from(arguments.epoch_us) * 1e3),
             arguments,
             hierarchy,
@@ -225,6 +229,9 @@ impl PluginState {
         let latest_ns = self.latest_ns();
         let turn_ns = latest_ns + LEAD_NS;
         let epoch = self.epochs.turn(latest_ns, turn_ns);
+        if let Some(windows) = &self.windows {
+            windows.begin(turn_ns);
+        }
         self.turn_ns.store(turn_ns.to_bits(), Ordering::Relaxed);
         if what != MarkKind::Main {
             self.region.store(region, Ordering::Relaxed);

@@ -12,6 +12,7 @@ use crate::plugin_state::{PluginState, Visible};
 use crate::sample::Sampler;
 use crate::throttle::Throttle;
 use crate::userdata::{FOLLOWS, Site};
+use crate::windows::{Detail, Span, Speed};
 use nearfar_machine::LINE_BYTES;
 use nearfar_recording::column::Columns;
 use nearfar_recording::raw::RawSample;
@@ -52,7 +53,7 @@ fn fits_line(info: u32, address: u64) -> bool {
 }
 
 /// Last address of a program.
-const LAST_USER: u64 = (1 << 47) - 1;
+pub(crate) const LAST_USER: u64 = (1 << 47) - 1;
 
 /// What a vCPU of the machine has and the others have not.
 pub struct Seat {
@@ -63,6 +64,9 @@ pub struct Seat {
     /// Position of its node.
     node: usize,
     epoch: Epoch,
+    /// Whether accesses are counted, and until when.
+    pub(crate) span: Span,
+    pub(crate) speed: Speed,
     sampler: Sampler,
     transfers: Sampler,
     contended: Sampler,
@@ -92,6 +96,8 @@ pub struct Vcpu {
     pub empty: u64,
     /// Whether the current thread is the program's. Never without a seat.
     pub(crate) counting: bool,
+    /// Whether, besides, its accesses are looked up in the caches.
+    pub(crate) looking: bool,
     /// Its number.
     pub(crate) index: usize,
     /// Whether a program's code run by the current task, which was not announced, is the program's.
@@ -123,6 +129,8 @@ impl Vcpu {
             let core = plugin.hierarchy.core(index);
             Seat {
                 epoch: Epoch::begin(&core, &plugin.epochs),
+                span: plugin.windows.as_ref().map_or(Span::ALL, |windows| windows.at(0.0)),
+                speed: Speed::default(),
                 core,
                 visible,
                 node: plugin.hierarchy.node_of(index),
@@ -145,6 +153,7 @@ impl Vcpu {
             told_instructions: 0,
             empty: 0,
             counting: false,
+            looking: false,
             index,
             watching: false,
             // No stack is there; until the first switch each vCPU's task is its own.
@@ -165,15 +174,13 @@ impl Vcpu {
     /// An access of a program. What cannot be decided at once is done in [`Vcpu::miss`].
     #[inline(always)]
     pub fn access(&mut self, info: u32, address: u64, site: Site, kind: Kind) {
-        if !self.counting {
-            if self.watching && address <= LAST_USER {
-                self.meet();
-            }
+        if !self.looking {
+            self.pass(info, address, site);
             return;
         }
         self.tell(site.told());
         let Some(seat) = &mut self.seat else {
-            // SAFETY: `counting` is only set where there is a seat.
+            // SAFETY: `looking` is only set where there is a seat.
             unsafe { std::hint::unreachable_unchecked() }
         };
         // Only near the end of a line does the size matter; there, what fits is like a single byte.
@@ -182,6 +189,19 @@ impl Vcpu {
             self.miss(info, address, site, kind);
         } else if self.patience <= 0 {
             self.lost_patience();
+        }
+    }
+
+    /// An access that is not looked up.
+    #[inline(always)]
+    fn pass(&mut self, info: u32, address: u64, site: Site) {
+        if self.counting {
+            self.tell(site.told());
+            if self.patience <= 0 || self.faulted {
+                self.passed(info, address);
+            }
+        } else if self.watching && address <= LAST_USER {
+            self.meet();
         }
     }
 
@@ -285,6 +305,7 @@ impl Vcpu {
             chain: site.chain(),
         };
         let mut lines = Lines {
+            counted: seat.span.detail == Detail::Counted,
             plugin: self.plugin,
             sampler: &mut seat.sampler,
             transfers: &mut seat.transfers,
@@ -300,7 +321,7 @@ impl Vcpu {
     }
 
     #[cold]
-    fn translate(&mut self, info: u32, virt: u64, faulted: bool) -> Option<Place> {
+    pub(crate) fn translate(&mut self, info: u32, virt: u64, faulted: bool) -> Option<Place> {
         let api = api();
         // SAFETY: called during the callback for this access, on the vCPU's thread, which is when QEMU
         // can answer; `place` is used before the next question.
@@ -332,12 +353,17 @@ impl Vcpu {
         let Some(seat) = &mut self.seat else { return };
         let ran = PATIENCE - std::mem::replace(&mut self.patience, PATIENCE);
         seat.core.execute(ran as u32);
+        if seat.span.detail == Detail::Skipped {
+            seat.core.wait(ran as f64 * seat.speed.stall_ns);
+        }
         self.told_instructions += ran as u64;
         seat.core.compute(std::mem::take(&mut self.f64_ops), std::mem::take(&mut self.f32_ops));
         let clock = seat.core.clock_ns();
         seat.visible.set_clock(clock);
-        if seat.epoch.ends_before(clock, &self.plugin.epochs) {
-            seat.epoch.end(&seat.core, self.plugin, seat.cpu, self.region, clock);
+        if clock >= seat.span.end_ns {
+            self.follow_windows(clock);
+        } else if seat.epoch.ends_before(clock, &self.plugin.epochs) {
+            self.end_epoch(clock);
         }
         if self.counting && !self.in_kernel {
             self.throttle.keep(self.plugin, clock);
@@ -345,7 +371,8 @@ impl Vcpu {
     }
 
     /// Shows the others whether a thread of the program has it, and whether its clock goes on.
-    pub(crate) fn show_state(&self) {
+    pub(crate) fn show_state(&mut self) {
+        self.look();
         if let Some(seat) = &self.seat {
             seat.visible.host.get_or_init(HostThread::current);
             seat.visible.set_state(self.counting, self.counting && !self.in_kernel);
@@ -367,13 +394,18 @@ impl Vcpu {
         let (region, ns) = self.plugin.region();
         self.end_epoch(ns);
         self.region = region;
+        if let (Some(seat), Some(_)) = (&mut self.seat, &self.plugin.windows) {
+            // Windows begin anew.
+            seat.span.end_ns = 0.0;
+        }
         self.sleep_until(ns);
     }
 
     /// Writes down what there is of the epoch.
-    fn end_epoch(&mut self, latest_ns: f64) {
+    pub(crate) fn end_epoch(&mut self, latest_ns: f64) {
         if let Some(seat) = &mut self.seat {
-            seat.epoch.end(&seat.core, self.plugin, seat.cpu, self.region, latest_ns);
+            let detail = seat.span.detail;
+            seat.epoch.end(&seat.core, self.plugin, seat.cpu, self.region, latest_ns, detail);
         }
     }
 
@@ -385,13 +417,18 @@ impl Vcpu {
         }
         if seat.epoch.ends_before(ns, &self.plugin.epochs) {
             // What it did belongs to where it was.
-            seat.epoch.end(&seat.core, self.plugin, seat.cpu, self.region, ns);
+            let detail = seat.span.detail;
+            seat.epoch.end(&seat.core, self.plugin, seat.cpu, self.region, ns, detail);
             seat.core.sleep_until(ns);
             seat.epoch = Epoch::begin(&seat.core, &self.plugin.epochs);
         } else {
             seat.core.sleep_until(ns);
         }
-        seat.visible.set_clock(seat.core.clock_ns());
+        let clock = seat.core.clock_ns();
+        seat.visible.set_clock(clock);
+        if clock >= seat.span.end_ns {
+            self.follow_windows(clock);
+        }
     }
 
     /// Translations are not what they were.

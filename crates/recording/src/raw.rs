@@ -55,6 +55,24 @@ table! {
 }
 
 table! {
+    /// What one cpu did in one epoch, or in a part of it, while its accesses were not counted (`record --sample-windows`).
+    RawUncounted / RawUncounteds = "sim_uncounted" {
+        /// Number of the epoch.
+        epoch: u32,
+        /// 1 inside the region of interest, else 0.
+        region: u8,
+        /// Kernel index of the cpu.
+        cpu: u16,
+        /// Instructions retired in user mode by the program.
+        instructions: u64,
+        /// Time by the core's own simulated clock, ns: that of its instructions at the speed of its last window.
+        busy_ns: f64,
+        /// Length of the epoch on the clock that all cpus share, ns; 0 if the run ended before the epoch.
+        epoch_ns: f64,
+    }
+}
+
+table! {
     /// Something that a program in the virtual machine reported about its run. Epochs after the first mark of
     /// `MAIN` are the program proper; what came before was loading.
     RawMark / RawMarks = "sim_marks" {

@@ -210,6 +210,9 @@ sound! {
     EpochTraffics: |t, i| counts([
         t.read_lines[i], t.prefetch_lines[i], t.write_lines[i], t.stream_lines[i], t.transfer_lines[i], t.walks[i],
     ]) && t.prefetch_lines[i] <= t.read_lines[i];
+    CountedWindows: |t, i| counts([t.counted_instructions[i], t.instructions[i]])
+        && t.first_epoch[i] <= t.last_epoch[i]
+        && t.counted_instructions[i] <= t.instructions[i];
     PageTraffics: |t, i| counts([t.read_lines[i], t.write_lines[i]]);
     Losses: |_t, _i| true;
 }

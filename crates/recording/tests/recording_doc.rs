@@ -78,6 +78,7 @@ fn generated() -> String {
     table::<CpuEpochs>(&mut out);
     table::<EpochTraffics>(&mut out);
     table::<PageTraffics>(&mut out);
+    table::<CountedWindows>(&mut out);
     table::<Losses>(&mut out);
     out.push_str(
         "\n## Codes\n\nThe meaning of `u8` columns. A code that is not listed is of a later version.\n",

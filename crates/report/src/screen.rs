@@ -6,7 +6,7 @@
 mod findings;
 mod words;
 
-use super::counted::seconds;
+use super::counted::{in_windows, seconds};
 use super::layout::*;
 use super::sections::{assumed_figures, narrow};
 use super::text::of_time;
@@ -287,13 +287,15 @@ fn quality(page: &mut Page, r: &Report, name: &str) {
         (n, true) => format!("{} lost", count(n)),
         (_, false) => "an unknown number lost".to_owned(),
     };
+    let windows = r.counters.as_ref().and_then(|c| c.windows);
+    let counted = windows.map_or_else(|| "every line counted".to_owned(), |windows| in_windows(&windows));
     let mut parts = vec![match (samples, r.counters.is_some()) {
-        (0, true) => "every line counted, none sampled".to_owned(),
+        (0, true) => format!("{counted}, none sampled"),
         (0, false) => "no samples, so every share is unknown".to_owned(),
         (n, true) if n < LEAST_LINES => {
-            format!("every line counted, {} sampled, too few for tables, {losses}", count(n))
+            format!("{counted}, {} sampled, too few for tables, {losses}", count(n))
         }
-        (n, true) => format!("every line counted, {} sampled, {losses}", count(n)),
+        (n, true) => format!("{counted}, {} sampled, {losses}", count(n)),
         (n, false) => format!("{} samples, {losses}", count(n)),
     }];
     if samples > 0 {

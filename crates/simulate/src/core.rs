@@ -80,6 +80,11 @@ impl Core {
         self.cpu.counts.instructions += u64::from(instructions);
     }
 
+    /// The cpu waited, for what no access told of, ns.
+    pub fn wait(&mut self, ns: f64) {
+        self.cpu.stall_ns += ns;
+    }
+
     /// Floating-point operations that the cpu ran.
     #[inline]
     pub fn compute(&mut self, f64_ops: u64, f32_ops: u64) {

@@ -37,6 +37,8 @@ pub struct Counted {
     pub region: Region,
     /// Epochs that they are of: bins of the cores' simulated clocks.
     pub epochs: u64,
+    /// The windows that accesses were counted in; null if all were counted.
+    pub windows: Option<CountedInWindows>,
     /// Bytes of a line.
     pub line_bytes: u32,
     /// Bytes between each node's cpus and each node's memory.
@@ -56,6 +58,28 @@ pub struct Counted {
     pub roofline: Option<Roofline>,
     /// Why there is none.
     pub roofline_why: Option<String>,
+}
+
+/// Accesses were counted in windows of simulated time (`record --on … --sample-windows`). All counts are multiplied to stand for what was not
+/// counted between them.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct CountedInWindows {
+    /// How many windows.
+    pub windows: u64,
+    /// Instructions in them.
+    pub counted_instructions: u64,
+    /// Instructions that they stand for.
+    pub instructions: u64,
+    /// Half of the 95 % interval of all lines from and to DRAM, as a part of them; null with fewer than 5 windows. It has what differs from
+    /// window to window and 1 % for what two runs of one program differ by, not what caches held less after a span that was not counted.
+    #[schemars(range(min = 0))]
+    pub lines_error: Option<f64>,
+    /// The same of the remote share, in parts of all lines.
+    #[schemars(range(min = 0))]
+    pub remote_share_error: Option<f64>,
+    /// The same of the time, as a part of it: that of the lines, for the part that waits for memory.
+    #[schemars(range(min = 0))]
+    pub seconds_error: Option<f64>,
 }
 
 /// Arithmetic against memory traffic.

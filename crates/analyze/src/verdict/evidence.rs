@@ -2,8 +2,11 @@
 
 use super::between_nodes::BetweenNodes;
 use crate::hardware::Beside;
+use crate::thresholds::THRESHOLD;
 use crate::unnamed::Unnamed;
-use crate::value::{Basis, CacheBound, CacheHeld, Interval, MayCompute, Predicted, WhatIf};
+use crate::value::{Basis, CacheBound, CacheHeld, CountedInWindows, Interval, MayCompute, Predicted, WhatIf};
+use nearfar_figures::percent::percent;
+
 /// What a verdict rests on, beside the counts.
 #[derive(Debug)]
 pub struct Evidence<'a> {
@@ -19,6 +22,8 @@ pub struct Evidence<'a> {
     pub files: u64,
     /// Lines counted, if they were: then few samples are not an obstacle.
     pub counted: Option<u64>,
+    /// How far off the counts are, if accesses were counted in windows only.
+    pub windows: Option<CountedInWindows>,
     /// What other placements of memory are predicted to give, if that could be predicted.
     pub what_if: Option<&'a WhatIf>,
     /// Why the cause with most at risk is not named, if one is not certain enough.
@@ -41,7 +46,38 @@ pub struct Evidence<'a> {
     pub beside: Option<&'a Beside>,
 }
 
+/// How far from a limit counted runs have to be: two runs of one program may differ by as much, and are not to get
+/// opposite verdicts (docs/diff.md has what runs differed by). // chosen
+const MARGIN: f64 = 0.01;
+
 impl Evidence<'_> {
+    /// How far from a limit a part of the time has to be for a verdict: further where accesses were counted in windows only.
+    pub fn margin(&self) -> f64 {
+        MARGIN + self.windows_error().unwrap_or(0.0)
+    }
+
+    /// How far off the time on far memory is because accesses were counted in windows only, as a part of all time.
+    fn windows_error(&self) -> Option<f64> {
+        let bound = self.memory_bound.as_ref().copied().unwrap_or(1.0);
+        self.windows?.remote_share_error.map(|error| error * bound)
+    }
+
+    /// Why windows tell too little for a verdict, if they do.
+    pub fn too_few_windows(&self) -> Option<String> {
+        let windows = self.windows?.windows;
+        let more = "a smaller N of --sample-windows=N, or a longer run, gives more.";
+        match self.windows_error() {
+            None => Some(format!(
+                "Accesses were counted in {windows} windows, too few to say how far off the counts are: {more}"
+            )),
+            Some(error) if error > THRESHOLD / 2.0 => Some(format!(
+                "Accesses were counted in {windows} windows, which differ so much that the time on far memory is not known to {}: {more}",
+                percent(error)
+            )),
+            Some(_) => None,
+        }
+    }
+
     /// Whether samples on far pages may not have waited for memory.
     pub fn leaves_open(&self) -> bool {
         self.held.is_some() || self.computed.is_some() || self.saves_little.is_some()

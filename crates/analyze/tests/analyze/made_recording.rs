@@ -112,6 +112,7 @@ impl MadeRecording {
             cpu_epochs: Default::default(),
             epoch_traffic: Default::default(),
             page_traffic: Default::default(),
+            counted_windows: Default::default(),
             losses: Default::default(),
         };
         let mut w = MadeRecording { input, samples: Default::default(), seed: 1 };

@@ -74,6 +74,7 @@ pub(super) fn on_options(name: &str, args: &OnArgs, quiet: bool) -> anyhow::Resu
         numa_balancing: args.numa_balancing,
         prefetch: !args.no_prefetch,
         frames: args.frames,
+        windows: None,
         memory_per_node: args.machine.memory_per_node,
         lines_per_sample: args.lines_per_sample,
         accesses_per_sample: args.accesses_per_sample,

@@ -9,7 +9,7 @@ use nearfar_host::discover::pmu::MemoryWish;
 use nearfar_host::target::{User, run_instead};
 use nearfar_record::collect::attach;
 use nearfar_record::collect::objects::{ObjectPolicies, on_one_node};
-use nearfar_record::collect::on::record_on;
+use nearfar_record::collect::on::{Windows, record_on};
 use nearfar_record::collect::openmp;
 use nearfar_record::collect::session::{Options, Outcome, RecordError, Subject};
 use nearfar_record::collect::within_limits::record_within_limits;
@@ -89,6 +89,19 @@ pub(super) struct RecordArgs {
     /// Say nothing but errors
     #[arg(short, long)]
     quiet: bool,
+    /// With --on: count accesses in 1 ms of each N ms of simulated time only [default N: 10], in about half of the time. Lines, shares and
+    /// seconds have ranges then. For programs that run for more than a tenth of a second by themselves
+    #[arg(
+        long,
+        value_name = "N",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "10",
+        value_parser = clap::value_parser!(u32).range(1..=10_000),
+        requires = "on",
+        conflicts_with = "accesses_per_sample"
+    )]
+    sample_windows: Option<u32>,
     #[command(flatten)]
     on: OnArgs,
     /// The program and its arguments
@@ -188,7 +201,8 @@ fn recorded(args: RecordArgs) -> Result<Outcome, RecordError> {
     // The ranks of a launch would write over each other.
     options.progress &= options.rank.is_none();
     if let Some(name) = args.on.machine.on.as_deref() {
-        let on = on_options(name, &args.on, args.quiet)?;
+        let mut on = on_options(name, &args.on, args.quiet)?;
+        on.windows = args.sample_windows.map(|period_ms| Windows::new(period_ms, &on.machine)).transpose()?;
         if let Some(file) = &args.placement {
             options.objects = Some(ObjectPolicies::read(file, &args.command, &on.machine, None)?);
         }

@@ -363,6 +363,15 @@ impl Made<'_> {
                 write_lines: 100,
             });
         }
+        for (first_epoch, last_epoch) in [(0, 0), (1, 2), (3, 3)] {
+            t.counted_windows.push(CountedWindow {
+                first_epoch,
+                last_epoch,
+                region: 0,
+                counted_instructions: 1000,
+                instructions: 20_000,
+            });
+        }
     }
 
     /// A recording that ended in order and still has its journal.

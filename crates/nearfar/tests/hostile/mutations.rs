@@ -220,7 +220,7 @@ fn twist_table<T: Columns>(directory: &Path, random: &mut Random) {
 }
 
 type Twist = fn(&Path, &mut Random);
-const TWISTS: [Twist; 28] = [
+const TWISTS: [Twist; 29] = [
     twist_table::<Processes>,
     twist_table::<Loops>,
     twist_table::<LoopStreams>,
@@ -248,6 +248,7 @@ const TWISTS: [Twist; 28] = [
     twist_table::<CpuEpochs>,
     twist_table::<EpochTraffics>,
     twist_table::<PageTraffics>,
+    twist_table::<CountedWindows>,
     twist_table::<Losses>,
 ];
 

@@ -48,6 +48,38 @@ fn a_triad_reads_three_arrays_and_writes_one() {
 }
 
 #[test]
+fn windows_stand_for_what_was_not_counted_between_them() {
+    let Some(triad) = program("triad").filter(|_| guest_works()) else { return };
+    let _one = one_machine();
+    let lab = Lab::new(2, 1, 128);
+    let iterations = 20.0;
+    let run = lab.count(
+        "windows",
+        &["--sample-windows=4"],
+        &[&triad, "--elements", "2097152", "--iterations", "20", "--init", "serial"],
+    );
+    assert!(run.stdout().contains("verify: 0 of"), "{}", run.stdout());
+    let counters = &run.report.0["counters"];
+    let windows = |name: &str| counters["windows"][name].as_f64().unwrap_or(f64::NAN);
+    // A window of 1 ms in 4, a little more for what a core runs until it looks at its clock.
+    let counted = windows("counted_instructions") / windows("instructions");
+    assert!((0.2..=0.35).contains(&counted) && windows("windows") >= 8.0, "{}", counters["windows"]);
+    let (read, written) = run.all();
+    for (lines, expected) in [(read, 3.0), (written, 1.0)] {
+        within(lines, iterations * expected * ARRAY_LINES, 0.02, "triad in windows");
+    }
+    let all = 4.0 * iterations * ARRAY_LINES;
+    assert!((read + written - all).abs() <= windows("lines_error") * all, "{}", counters["windows"]);
+    let operations = counters["roofline"]["f64_ops"].as_f64().unwrap();
+    within(operations, 2.0 * iterations * ELEMENTS, 0.005, "triad in windows, operations");
+    // The thread on the second node has all of its part on the first one.
+    assert!((run.remote() - 0.5).abs() <= windows("remote_share_error"), "{:.4} remote", run.remote());
+    let interval = &run.report.0["remote_share_ci"];
+    assert!(interval["low"].as_f64() < Some(0.5) && interval["high"].as_f64() > Some(0.5), "{interval}");
+    assert_eq!(run.report.0["verdict"], "affected", "{}", run.report.0["verdict_why"]);
+}
+
+#[test]
 fn a_triad_with_streaming_stores_reads_two_arrays() {
     let Some(triad) = program("triad").filter(|_| guest_works()) else { return };
     let _one = one_machine();

@@ -3,6 +3,7 @@
 
 mod budget;
 pub mod parts;
+mod windows;
 
 use super::agent;
 use super::illegal;
@@ -26,6 +27,7 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+pub use windows::Windows;
 
 /// How the virtual machine should be.
 #[derive(Clone, Debug)]
@@ -44,6 +46,8 @@ pub struct OnOptions {
     pub prefetch: bool,
     /// The order of page frames in the simulated caches; 0: as they are first used.
     pub frames: u32,
+    /// Windows in which accesses are counted; `None`: all are.
+    pub windows: Option<Windows>,
     /// Memory of each node, bytes.
     pub memory_per_node: u64,
     /// DRAM lines per sample.
@@ -242,8 +246,9 @@ fn agent_for_guest() -> Option<PathBuf> {
 
 fn how(on: &OnOptions) -> String {
     format!(
-        "every user access, counted; {}, huge pages {}, AutoNUMA {}, prefetcher {}{}{}{}{}; accesses of the kernel \
+        "{}; {}, huge pages {}, AutoNUMA {}, prefetcher {}{}{}{}{}; accesses of the kernel \
          are not in it",
+        on.windows.map_or_else(|| "every user access, counted".to_owned(), |windows| windows.words()),
         if bound(on) { "OpenMP threads bound (close, cores)" } else { "threads as the program binds them" },
         on.huge_pages.text(),
         if on.numa_balancing { "on" } else { "off" },
@@ -336,6 +341,7 @@ pub fn plugin_arguments(
     ]
     .into_iter()
     .chain(call)
+    .chain(on.windows.map(|windows| ("windows", windows.argument())))
     .chain((on.frames > 0).then(|| ("frames", on.frames.to_string())))
     .chain(on.accesses_per_sample.map(|mean| ("accesses", mean.to_string())))
     .map(|(name, value)| (name.to_owned(), value))

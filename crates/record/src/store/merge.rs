@@ -2,84 +2,29 @@
 //! ids become threads of the recording, instruction addresses become locations, process ids
 //! become address spaces.
 
+mod counted;
 mod places;
+mod windows;
 
 use super::Tables;
-use anyhow::{Context, Result};
-use nearfar_recording::raw::{RawPages, RawPhaseMarks, RawSamples};
+pub use counted::Counted;
 use nearfar_recording::*;
 use places::Places;
-use std::fs::File;
-use std::io::BufReader;
-use std::path::Path;
 
 /// Share of the lines by page up to which it does not matter whose they are: what runs between a
 /// thread's creation and its first word. // chosen
 const MOST_UNOWNED: f64 = 0.01;
 
-/// What the plugin counted.
-#[derive(Default)]
-pub struct Counted {
-    /// Sampled lines.
-    pub samples: RawSamples,
-    /// Lines of each page.
-    pub pages: RawPages,
-    /// What each cpu did.
-    pub epochs: CpuEpochs,
-    /// What each cpu moved.
-    pub traffic: EpochTraffics,
-    /// Beginnings and ends of phases.
-    pub phase_marks: RawPhaseMarks,
-    /// What it could not count.
-    pub losses: Losses,
-}
-
-impl Counted {
-    /// Reads the plugin's journal. A cut-off end is a loss like any other.
-    ///
-    /// # Errors
-    /// If the file cannot be read or is another version's.
-    pub fn read(path: &Path) -> Result<Counted> {
-        let (file, length) =
-            nearfar_host::input::open(path).with_context(|| format!("cannot open {}", path.display()))?;
-        Counted::from_file(file, length)
-    }
-
-    /// The same of the first `length` bytes of an open file.
-    ///
-    /// # Errors
-    /// As of [`Counted::read`].
-    pub fn from_file(file: File, length: u64) -> Result<Counted> {
-        let mut counted = Counted::default();
-        let file = BufReader::with_capacity(1 << 20, file);
-        let tail = journal::read::<_, anyhow::Error>(file, length, |frame| {
-            match frame.table.as_str() {
-                RawSamples::TABLE => journal::append_to(&mut counted.samples, frame),
-                RawPages::TABLE => journal::append_to(&mut counted.pages, frame),
-                CpuEpochs::TABLE => journal::append_to(&mut counted.epochs, frame),
-                EpochTraffics::TABLE => journal::append_to(&mut counted.traffic, frame),
-                RawPhaseMarks::TABLE => journal::append_to(&mut counted.phase_marks, frame),
-                Losses::TABLE => journal::append_to(&mut counted.losses, frame),
-                _ => Ok(()),
-            }?;
-            Ok(())
-        })?;
-        if let Some(tail) = tail {
-            counted.losses.push(Loss {
-                time_ns: 0,
-                what: "counts".into(),
-                count: tail.bytes,
-                why: format!("the virtual machine ended in the middle of a write ({})", tail.why),
-            });
-        }
-        Ok(counted)
-    }
-}
-
 /// The rows that what was counted adds to a recording of which `known` is known.
-pub fn merge(known: &Tables, counted: Counted) -> Tables {
+pub fn merge(known: &Tables, mut counted: Counted) -> Tables {
+    let counted_windows = windows::scale(&mut counted);
     let mut places = Places::new(known);
-    let mut new = Tables { cpu_epochs: counted.epochs, epoch_traffic: counted.traffic, ..Tables::default() };
+    let mut new = Tables {
+        cpu_epochs: counted.epochs,
+        epoch_traffic: counted.traffic,
+        counted_windows,
+        ..Tables::default()
+    };
     let (mut strangers, mut agents) = (0u64, 0u64);
     for i in 0..counted.samples.len() {
         let raw = counted.samples.row(i);

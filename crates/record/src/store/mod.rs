@@ -92,6 +92,7 @@ macro_rules! for_each_table {
             cpu_epochs: CpuEpochs,
             epoch_traffic: EpochTraffics,
             page_traffic: PageTraffics,
+            counted_windows: CountedWindows,
             losses: Losses,
         }
     };
@@ -187,6 +188,7 @@ impl Tables {
             cpu_epochs: self.cpu_epochs,
             epoch_traffic: self.epoch_traffic,
             page_traffic: self.page_traffic,
+            counted_windows: self.counted_windows,
             losses: self.losses,
         };
         (input, self.samples)

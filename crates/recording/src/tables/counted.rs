@@ -123,6 +123,23 @@ table! {
 }
 
 table! {
+    /// Where accesses were counted, if only in windows (`record --on … --sample-windows`): consecutive epochs, whose counts, and samples, are
+    /// multiplied by what each cpu ran until the middle of the way to the next window, over what it ran in this one. Without rows, all was counted.
+    CountedWindow / CountedWindows = "counted_windows", added {
+        /// Its first epoch. Only epochs in windows have numbers.
+        first_epoch: u32,
+        /// Its last epoch.
+        last_epoch: u32,
+        /// 1 inside the region of interest, else 0.
+        region: u8,
+        /// Instructions of all cpus in it.
+        counted_instructions: u64,
+        /// Instructions that it stands for, its own included.
+        instructions: u64,
+    }
+}
+
+table! {
     /// Something that was not recorded, and how much of it.
     Loss / Losses = "losses" {
         /// When it was noticed, ns.

@@ -161,6 +161,7 @@ pub fn counted(matrix: [[f64; 2]; 2], seconds: f64) -> Report {
         source: "simulated".into(),
         region: Region::Whole,
         epochs: 10,
+        windows: None,
         line_bytes: 64,
         dram: vec![flow(0, 0), flow(0, 1), flow(1, 0), flow(1, 1)],
         links: Vec::new(),

@@ -126,6 +126,7 @@ pub fn simulated() -> Report {
         source: "simulated".into(),
         region: Region::Marked,
         epochs: 143,
+        windows: None,
         line_bytes: 64,
         dram: vec![flow(0, 512_000_000, 171_000_000), flow(1, 511_000_000, 170_000_000)],
         links: vec![link(0, 1, 4.41), link(1, 0, 1.97)],
