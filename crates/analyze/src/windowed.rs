@@ -1,6 +1,6 @@
 //! How far off counts are that were made in windows: `record --on … --sample-windows`.
 //!
-//! Windows stand for the instructions around them, of each cpu for itself. What they say is right but for what differs from place to place
+//! Windows stand for the instructions around them, of each cpu for itself. They are off by what differs from place to place
 //! in the program, and that shows in how much neighbouring windows have more or fewer than their instructions have everywhere. (Which cpus run differs, too,
 //! but instructions are counted everywhere.) It is the error of a ratio of sums. With a window in each period, at a place drawn anew, the variance of a sum is estimated from successive
 //! differences (Wolter, "Introduction to Variance Estimation", 2007, ch. 8, estimator v2).

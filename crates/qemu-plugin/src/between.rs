@@ -4,7 +4,7 @@ use crate::vcpu::{LAST_USER, Vcpu, guarded};
 use crate::windows::Detail;
 
 impl Vcpu {
-    /// An access that is not looked up, after which something else is to be done.
+    /// What has to be done after an access that is not looked up.
     #[cold]
     #[inline(never)]
     pub(crate) fn passed(&mut self, info: u32, address: u64) {

@@ -59,7 +59,7 @@ impl Windows {
     }
 }
 
-/// How long a node's memory takes to fill the largest cache, so often as it is to be filled, µs.
+/// How long a node's memory takes to fill the largest cache [`FILLS`] times, µs.
 fn warming_us(machine: &Machine) -> u32 {
     let bytes = machine.figures.caches.iter().map(|cache| cache.size_bytes.value).fold(0.0, f64::max);
     let rates = machine.figures.bandwidth.iter().filter_map(|node| node.read_gbs.as_ref());
