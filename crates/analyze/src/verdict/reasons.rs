@@ -3,7 +3,7 @@
 use crate::input::{Input, Judge};
 use crate::names::source_text;
 use nearfar_figures::percent::percent;
-use nearfar_recording::{KERNEL_MODULE, Source};
+use nearfar_recording::{BETWEEN_WINDOWS, KERNEL_MODULE, Source};
 pub(super) fn source_reason(input: &Input) -> String {
     let samples = |r: &&nearfar_recording::SourceReport| r.source != Source::Pages;
     let why = |r: &&nearfar_recording::SourceReport| !r.active && !r.why.is_empty();
@@ -11,6 +11,10 @@ pub(super) fn source_reason(input: &Input) -> String {
     let active = input.meta.sources.iter().filter(samples).any(|r| r.active);
     match input.meta.sources.iter().find(why).filter(|_| !active) {
         Some(r) => format!("{}: {}", source_text(r.source), r.why),
+        None if input.losses.what.iter().any(|what| what == BETWEEN_WINDOWS) => {
+            "It ended before accesses were counted for the first time: leave out --sample-windows."
+                .to_string()
+        }
         None => "The program may have been too short: record longer or with a higher rate (-F).".to_string(),
     }
 }

@@ -48,7 +48,8 @@ fn is_number(word: &OsStr) -> bool {
 
 /// Whether the word behind this option is its value; `None` if no such option exists: the parser reports it.
 fn takes_next(sub: &Command, word: &str) -> Option<bool> {
-    let takes = |arg: &Arg| arg.get_action().takes_values();
+    // A value that needs its `=` is never the next word.
+    let takes = |arg: &Arg| arg.get_action().takes_values() && !arg.is_require_equals_set();
     if let Some(long) = word.strip_prefix("--") {
         let (name, value) = long.split_once('=').map_or((long, false), |(name, _)| (name, true));
         let named = |arg: &&Arg| {
@@ -95,6 +96,8 @@ mod tests {
             ("nearfar record -qo x ./app -- y", "nearfar record -qo x -- ./app -- y"),
             ("nearfar check --runs 3 ./app --runs 4", "nearfar check --runs 3 -- ./app --runs 4"),
             ("nearfar cure --on m --smt ./app", "nearfar cure --on m --smt -- ./app"),
+            ("nearfar record --sample-windows ./app", "nearfar record --sample-windows -- ./app"),
+            ("nearfar record --sample-windows=5 -q ./app", "nearfar record --sample-windows=5 -q -- ./app"),
             ("nearfar run -c 0 -m 0 ./app -x", "nearfar run -c 0 -m 0 -- ./app -x"),
             ("nearfar run --cpubind 0 ./app", "nearfar run --cpubind 0 -- ./app"),
             ("nearfar run -C -1 ./app", "nearfar run -C -1 -- ./app"),

@@ -8,6 +8,9 @@ pub const PYTHON_MODULE: &str = "[python]";
 /// Prefix of [`crate::Loss::why`] of the end of a recording that was not closed: its recorder did not live to count what it lost.
 pub const KILLED: &str = "the recorder was killed or its disk was full";
 
+/// [`crate::Loss::what`] of instructions, where accesses are counted in windows and a cpu ran in none of them.
+pub const BETWEEN_WINDOWS: &str = "instructions";
+
 /// [`crate::Loss::what`] of perf records that may have been samples or faults: they share a ring.
 pub const LOST_EITHER: &str = "samples or faults";
 

@@ -7,7 +7,7 @@
 use super::counted::Counted;
 use nearfar_recording::raw::{RawPage, RawUncounteds};
 use nearfar_recording::{
-    Columns, CountedWindow, CountedWindows, CpuEpoch, EpochTraffic, Loss, NONE, UNCOUNTED,
+    BETWEEN_WINDOWS, Columns, CountedWindow, CountedWindows, CpuEpoch, EpochTraffic, Loss, NONE, UNCOUNTED,
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -42,7 +42,7 @@ pub(super) fn scale(counted: &mut Counted) -> CountedWindows {
     if windows.lost_instructions > 0 {
         counted.losses.push(Loss {
             time_ns: 0,
-            what: "instructions".into(),
+            what: BETWEEN_WINDOWS.into(),
             count: windows.lost_instructions,
             why: "run outside of the counted windows by cpus that ran in none of them: what they moved is not known".into(),
         });
