@@ -108,7 +108,8 @@ fn an_ordinary_user_can_record_own_programs() {
     let mut command = Command::new("setpriv");
     command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]).arg(scratch.path("nearfar"));
     command.args(["record", "-o"]).arg(scratch.path("r")).arg("--").arg(scratch.path("triad"));
-    command.args(["--elements", "1000000", "--iterations", "200"]).current_dir(scratch.directory());
+    // Long enough that each array has samples: a report leaves out objects without any.
+    command.args(["--elements", "1000000", "--iterations", "1500"]).current_dir(scratch.directory());
     let output = run(command.env("OMP_WAIT_POLICY", "passive").env("HOME", scratch.directory()));
     assert!(output.status.success(), "{}", text(&output.stderr));
     let report = scratch.report("r", &[]);

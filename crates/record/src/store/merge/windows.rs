@@ -1,8 +1,8 @@
 //! What was counted in windows stands for what was not counted between them.
 //!
 //! How many instructions each cpu ran is known of all of the run, how many lines it moved only of the windows. So the counts of a cpu in a window are
-//! multiplied by what it ran until the middle of the way to the next window, over what it ran in this one. Windows are at places that were drawn by
-//! instructions, so each stands for its surroundings, also one that is short of instructions because they wait.
+//! multiplied by what it ran until the middle of the way to the next window, over what it ran in this one. Between windows clocks go with
+//! instructions, and so do the places of windows: each stands for its surroundings, also one that is short of instructions because they wait.
 
 use super::counted::Counted;
 use nearfar_recording::raw::{RawPage, RawUncounteds};
@@ -54,6 +54,11 @@ fn times(count: u64, factor: f64) -> u64 {
     (count as f64 * factor).round() as u64
 }
 
+/// A journal that somebody else wrote may have any numbers.
+fn sum(counts: impl Iterator<Item = u64>) -> u64 {
+    counts.fold(0, u64::saturating_add)
+}
+
 /// Rows made of others.
 trait CollectRows: Iterator {
     fn collect_rows<T: Columns<Row = Self::Item>>(self) -> T
@@ -77,7 +82,7 @@ struct Did {
 
 impl Did {
     fn add(&mut self, instructions: u64, busy_ns: f64) {
-        self.instructions += instructions;
+        self.instructions = self.instructions.saturating_add(instructions);
         self.busy_ns += busy_ns;
     }
 }
@@ -203,7 +208,7 @@ impl Windows {
             let window = self.nearest_of(region, epoch, cpu);
             match window.and_then(|window| self.all[window].cpus.get_mut(&cpu)) {
                 Some([_, stands_for]) => stands_for.add(did.instructions, did.busy_ns),
-                None => self.lost_instructions += did.instructions,
+                None => self.lost_instructions = self.lost_instructions.saturating_add(did.instructions),
             }
         }
     }
@@ -275,8 +280,8 @@ impl Windows {
             first_epoch: self.number(w.epochs.0),
             last_epoch: self.number(w.epochs.1),
             region: w.region,
-            counted_instructions: w.cpus.values().map(|did| did[0].instructions).sum(),
-            instructions: w.cpus.values().map(|did| did[1].instructions).sum(),
+            counted_instructions: sum(w.cpus.values().map(|did| did[0].instructions)),
+            instructions: sum(w.cpus.values().map(|did| did[1].instructions)),
         };
         self.all.iter().map(row).collect_rows()
     }
@@ -300,8 +305,10 @@ impl PageFactors {
         for row in counted.traffic.rows() {
             let factor = windows.factor(row.epoch, row.cpu);
             let sums = sums.entry((row.region, row.page_node)).or_default();
-            for (sum, lines) in sums.iter_mut().zip([row.read_lines, row.write_lines + row.stream_lines]) {
-                sum.0 += lines;
+            for (sum, lines) in
+                sums.iter_mut().zip([row.read_lines, row.write_lines.saturating_add(row.stream_lines)])
+            {
+                sum.0 = sum.0.saturating_add(lines);
                 sum.1 += lines as f64 * factor;
             }
         }
