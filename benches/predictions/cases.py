@@ -1,9 +1,19 @@
 """Which programs are run, and on which machine. What is tried on each, repairs.py finds in its report."""
+import importlib.machinery
+import importlib.util
 import os
 
 from machine import MACHINES
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
+
+
+def beside(name):
+    """Another bench of this directory. Its name has no ending that Python knows."""
+    loader = importlib.machinery.SourceFileLoader(name, os.path.join(ROOT, "benches/predictions", name))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(name, loader))
+    loader.exec_module(module)
+    return module
 
 
 class Base:

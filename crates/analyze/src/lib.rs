@@ -234,8 +234,8 @@ fn prepared<T>(
         Ok(_) => timing::Timing::new(input, judge),
         Err(why) => Err(why.clone()),
     };
-    let memory_bound = timing.as_ref().map_or(1.0, |timing| timing.memory_bound);
-    let windows = traffic.as_ref().ok().and_then(|_| windowed::windowed(input, judge, &nodes, memory_bound));
+    let known = timing.as_ref().ok();
+    let windows = traffic.as_ref().ok().and_then(|_| windowed::windowed(input, judge, &nodes, known));
     let counts = counts::Counts { traffic, timing, windows };
     let native = native::Native::new(input, judge);
     let elsewhere = elsewhere::rows(input, &finder, &rows);

@@ -5,7 +5,7 @@ use super::input::{Input, Judge};
 use super::value::{AssumedFigure, WeakFigure};
 use nearfar_machine::Machine;
 use nearfar_machine::figures::{Confidence, Figure};
-use nearfar_recording::{CpuEpochs, EpochTraffics};
+use nearfar_recording::{Columns, CpuEpochs, EpochTraffics};
 use nearfar_timing::{Binding, Time, Timeline};
 use std::borrow::Cow;
 
@@ -34,6 +34,7 @@ impl Timing {
     pub fn new(input: &Input, judge: &Judge) -> Result<Timing, String> {
         let (cpus, traffic) = counted(input, judge);
         let timeline = Timeline::new(&judge.machine, &cpus, &traffic).map_err(|e| e.to_string())?;
+        let timeline = if input.counted_windows.is_empty() { timeline } else { timeline.cut() };
         let time = timeline.time().map_err(|e| e.to_string())?;
         let resources: Vec<Binding> = time.shares.iter().map(|s| s.binds).collect();
         let position = |b: &Binding| resources.iter().position(|r| r == b).unwrap_or(0) as u16;

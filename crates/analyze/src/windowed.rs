@@ -8,6 +8,7 @@
 use super::input::{Input, Judge};
 use super::nodes::{Nodes, UNKNOWN};
 use super::stats::student;
+use super::timing::Timing;
 use super::value::{CountedInWindows, Interval};
 use nearfar_recording::Columns;
 use std::collections::BTreeMap;
@@ -30,8 +31,13 @@ struct Did {
 /// By cpu.
 type Window = BTreeMap<u16, Did>;
 
-/// How far off the counts are; `None` if everything was counted. `memory_bound`: the part of the time that waits for memory.
-pub fn windowed(input: &Input, judge: &Judge, nodes: &Nodes, memory_bound: f64) -> Option<CountedInWindows> {
+/// How far off the counts are, and the time that they take if it is known; `None` if everything was counted.
+pub fn windowed(
+    input: &Input,
+    judge: &Judge,
+    nodes: &Nodes,
+    timing: Option<&Timing>,
+) -> Option<CountedInWindows> {
     let table = &input.counted_windows;
     let marked = !judge.whole && table.region.contains(&1);
     let rows: Vec<_> = table.rows().filter(|row| !marked || row.region == 1).collect();
@@ -59,7 +65,11 @@ pub fn windowed(input: &Input, judge: &Judge, nodes: &Nodes, memory_bound: f64) 
     }
     let sum = |of: fn(&nearfar_recording::CountedWindow) -> u64| rows.iter().map(of).sum::<u64>();
     let (counted, all) = (sum(|row| row.counted_instructions), sum(|row| row.instructions));
-    (!rows.is_empty()).then(|| errors(&windows, counted, all, memory_bound))
+    let memory_bound = timing.map_or(1.0, |timing| timing.memory_bound);
+    (!rows.is_empty()).then(|| CountedInWindows {
+        cut_error: timing.map(|timing| 1.0 - timing.timeline.least()),
+        ..errors(&windows, counted, all, memory_bound)
+    })
 }
 
 fn errors(
@@ -87,6 +97,7 @@ fn errors(
         remote_share_error: share_alone.map(|error| error.hypot(BETWEEN_RUNS * share)),
         // How long the instructions take that wait for nothing is known: all of them were counted.
         seconds_error: lines_alone.map(|error| (error * memory_bound).hypot(BETWEEN_RUNS)),
+        cut_error: None,
     }
 }
 

@@ -50,7 +50,15 @@ pub(super) fn in_windows(w: &CountedInWindows) -> String {
         |error: Option<f64>| error.map_or("unknown".to_owned(), |error| format!("±{}", percent(Some(error))));
     let errors = match (w.lines_error, w.seconds_error) {
         (None, None) => "too few to say how far off they are".to_owned(),
-        (lines, seconds) => format!("lines {}, time {}", error(lines), error(seconds)),
+        (lines, seconds) => match w.cut_error.filter(|&cut| cut > seconds.unwrap_or(0.0)) {
+            Some(cut) => format!(
+                "lines {}, time {}, {} less if loops were cut",
+                error(lines),
+                error(seconds),
+                percent(Some(cut))
+            ),
+            None => format!("lines {}, time {}", error(lines), error(seconds)),
+        },
     };
     let windows = if w.windows == 1 { "window" } else { "windows" };
     format!(

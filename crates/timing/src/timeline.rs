@@ -22,6 +22,8 @@ pub struct Timeline {
     /// Pieces after which no core waits before it goes on with the next one.
     unwaited: Vec<bool>,
     left: Left,
+    /// The least that the time may be, as a part of what it is taken to be; see [`Timeline::cut`].
+    least: f64,
 }
 
 /// Phases shorter than this part of the time are not phases of their own when times are compared: at the ends
@@ -82,7 +84,8 @@ impl Timeline {
         let phases = phases::phases(&parameters, epochs);
         let (pieces, piece_of) = pieces(&parameters, &phases);
         let unwaited = unwaited(&pieces);
-        Ok(Timeline { machine: machine.clone(), parameters, phases, pieces, piece_of, unwaited, left })
+        let machine = machine.clone();
+        Ok(Timeline { machine, parameters, phases, pieces, piece_of, unwaited, left, least: 1.0 })
     }
 
     /// Work that was estimated instead of counted: pieces one after the other, in each the work of cpus beside each
@@ -111,7 +114,27 @@ impl Timeline {
         let piece_of = (0..pieces.len()).collect();
         let phases = pieces.clone();
         let (unwaited, left) = (unwaited(&pieces), Left::default());
-        Ok(Timeline { machine: machine.clone(), parameters, phases, pieces, piece_of, unwaited, left })
+        let machine = machine.clone();
+        Ok(Timeline { machine, parameters, phases, pieces, piece_of, unwaited, left, least: 1.0 })
+    }
+
+    /// The same of epochs that were cut out of the run at any place. In one of them some cores are further than others that contend with them, and
+    /// the model takes those to wait at its end; a whole loop may have them wait less or not at all. So the time may be as short as that of all
+    /// phases added up, in which all contend at once, and ranges reach as far. What cores waited in turns, by the clocks, stays in it.
+    pub fn cut(mut self) -> Timeline {
+        let ns = |works: &[Work]| works.iter().map(|work| epoch_time(&self.parameters, work).ns).sum::<f64>();
+        let mut all = self.phases[0].clone();
+        self.phases[1..].iter().for_each(|phase| all.add(phase));
+        let (apart, together) = (ns(&self.phases), ns(&[all]));
+        if apart.is_finite() && together.is_finite() && apart > 0.0 {
+            self.least = (together / apart).min(1.0);
+        }
+        self
+    }
+
+    /// The least that the time may be because epochs were cut, as a part of what it is taken to be.
+    pub fn least(&self) -> f64 {
+        self.least
     }
 
     /// How long it takes, and why.
@@ -125,6 +148,7 @@ impl Timeline {
             return Err(Unknown::NoNumber);
         }
         let (low, high) = range(&self.machine, &self.phases, &timed).map_err(Unknown::Machine)?;
+        let low = low - (1.0 - self.least) * ns;
         Ok(Time::new(&self.parameters, &self.phases, timed, [low, ns, high], self.left))
     }
 
@@ -239,7 +263,12 @@ impl Comparison<'_> {
             let change = self.by(believed, pieces) - ratio;
             *(if change < 0.0 { &mut faster } else { &mut slower }) += change * change;
         }
-        Ratio { ratio, low: (ratio - f64::sqrt(faster)).max(0.0), high: ratio + f64::sqrt(slower) }
+        let least = self.timeline.least;
+        Ratio {
+            ratio,
+            low: (ratio - f64::sqrt(faster)).max(0.0) * least,
+            high: (ratio + f64::sqrt(slower)) / least,
+        }
     }
 
     fn by(&self, believed: &Believed, pieces: &[Work]) -> f64 {

@@ -80,6 +80,10 @@ pub struct CountedInWindows {
     /// The same of the time, as a part of it: that of the lines, for the part that waits for memory.
     #[schemars(range(min = 0))]
     pub seconds_error: Option<f64>,
+    /// By how much the time may be shorter, besides, as a part of it: a window cuts loops, and a core that is done with its part is taken to wait there
+    /// for the others. `time.low` and predictions have it in their ranges. Null if no time is known.
+    #[schemars(range(min = 0, max = 1))]
+    pub cut_error: Option<f64>,
 }
 
 /// Arithmetic against memory traffic.

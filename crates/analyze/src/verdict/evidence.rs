@@ -53,7 +53,8 @@ const MARGIN: f64 = 0.01;
 impl Evidence<'_> {
     /// How far from a limit a part of the time has to be for a verdict: further where accesses were counted in windows only.
     pub fn margin(&self) -> f64 {
-        MARGIN + self.windows_error().unwrap_or(0.0)
+        let cut = self.windows.and_then(|windows| windows.cut_error).unwrap_or(0.0);
+        MARGIN + self.windows_error().unwrap_or(0.0) + cut
     }
 
     /// How far off the time on far memory is because accesses were counted in windows only, as a part of all time.

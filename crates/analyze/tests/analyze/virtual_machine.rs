@@ -71,6 +71,40 @@ fn first_touch_by_the_user_is_clean() {
     assert!(r.findings.is_empty());
 }
 
+/// The same, as if so many windows of equally many epochs stood for all of it.
+fn in_windows(mut w: MadeRecording, windows: u32) -> Report {
+    let last = w.input.cpu_epochs.epoch.iter().copied().max().expect("epochs");
+    let each = (last + 1) / windows;
+    for window in 0..windows {
+        w.input.counted_windows.push(CountedWindow {
+            first_epoch: window * each,
+            last_epoch: (window + 1) * each - 1,
+            region: 1,
+            counted_instructions: 1000,
+            instructions: 10_000,
+        });
+    }
+    w.real()
+}
+
+#[test]
+fn windows_widen_intervals_and_few_of_them_carry_no_verdict() {
+    let r = in_windows(serial(2), 8);
+    let windows = r.counters.as_ref().unwrap().windows.unwrap();
+    assert_eq!((windows.windows, windows.counted_instructions, windows.instructions), (8, 8000, 80_000));
+    // All windows are alike, and two runs of one program differ by 1 %.
+    let error = windows.remote_share_error.unwrap();
+    assert!((error - 0.005).abs() < 1e-9, "{error}");
+    let ci = r.remote_share_ci.unwrap();
+    assert_eq!((r.remote_share, ci.low, ci.high), (Some(0.5), 0.5 - error, 0.5 + error));
+    assert_eq!(in_windows(own(2), 8).verdict, Verdict::Clean);
+    let few = in_windows(own(2), 4);
+    assert_eq!((few.verdict, few.remote_share), (Verdict::Unknown, Some(0.0)));
+    assert!(few.verdict_why.contains("counted in 4 windows, too few"), "{}", few.verdict_why);
+    let ci = few.remote_share_ci.unwrap();
+    assert_eq!((ci.low, ci.high), (0.0, 1.0));
+}
+
 #[test]
 fn remote_lines_without_a_time_carry_no_verdict() {
     let r = serial(2).real();

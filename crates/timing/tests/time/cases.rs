@@ -301,6 +301,34 @@ fn phases_that_differ_are_added_not_overlapped() {
 }
 
 #[test]
+fn epochs_that_were_cut_may_take_as_little_as_if_all_contended_at_once() {
+    let m = broadwell();
+    // The memory of one node has nearly all of the work in the first, and that of the other in the second.
+    let mut tables = MadeTables::default();
+    for epoch in 0..2u32 {
+        for cpu in 0..44u16 {
+            let node = u32::from(cpu / 22);
+            let lines = if node == epoch { 1_000_000 } else { 1000 };
+            tables.epoch(2 * epoch, 0, cpu, 1e6, &[(node as i16, reads(lines))]);
+        }
+    }
+    let whole = Timeline::new(&m, &tables.cpus, &tables.traffic).unwrap();
+    let cut = whole.clone().cut();
+    assert_eq!(whole.least(), 1.0);
+    within(cut.least(), 0.5, 0.01);
+    let (before, after) = (whole.time().unwrap(), cut.time().unwrap());
+    assert_eq!((before.seconds, before.high), (after.seconds, after.high));
+    within(before.low - after.low, (1.0 - cut.least()) * before.seconds, 1e-6);
+    let ratio = |timeline: &Timeline| timeline.comparison().unwrap().ratio(timeline.pieces());
+    assert_eq!((ratio(&whole).low, ratio(&whole).high), (1.0, 1.0));
+    within(ratio(&cut).low, cut.least(), 1e-9);
+    within(ratio(&cut).high, 1.0 / cut.least(), 1e-9);
+    // What all cores do alike is not shorter in one.
+    let alike = MadeTables::all(0..4, &[(0, reads(1_000_000))]);
+    within(Timeline::new(&m, &alike.cpus, &alike.traffic).unwrap().cut().least(), 1.0, 1e-9);
+}
+
+#[test]
 fn memory_brought_home_takes_the_time_of_near_lines() {
     let m = broadwell();
     let chase = Lines { demanded: N, dependent: N, ..Lines::default() };

@@ -54,7 +54,7 @@ fn times(count: u64, factor: f64) -> u64 {
     (count as f64 * factor).round() as u64
 }
 
-/// A journal that somebody else wrote may have any numbers.
+/// The numbers of a damaged journal may be anything, so sums do not overflow.
 fn sum(counts: impl Iterator<Item = u64>) -> u64 {
     counts.fold(0, u64::saturating_add)
 }
