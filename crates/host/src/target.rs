@@ -2,18 +2,21 @@
 //!
 //! [`inherited`] is what it gets from the process that started us; `relay` passes signals to it.
 
+mod cpus;
 mod image;
 pub mod inherited;
 mod program;
 mod relay;
 mod user;
 
+pub use cpus::{all_stay_on, stay_on};
 pub use program::{StartError, find_program};
 pub use relay::{INTERRUPTED, interrupt_ends_recording, interrupted_by, signals_are_ours};
 pub use user::User;
 
 use super::hypercall;
 use super::policy::Prepared;
+use cpus::{FirstCpu, cpu_set};
 use image::{Image, Timers};
 use nearfar_machine::cpulist::CpuList;
 use std::ffi::OsString;
@@ -117,6 +120,8 @@ pub struct Held {
     release: std::fs::File,
     failure: std::fs::File,
     program: String,
+    /// Its cpus, where it should begin on the first of them.
+    cpus: Option<CpuList>,
 }
 
 /// Becomes `command`, as if it had been started without us; returns only if that fails.
@@ -155,7 +160,9 @@ impl Held {
         before: &Before,
     ) -> Result<Held, StartError> {
         let image = Image::new(command, environment)?;
-        let cpus = before.cpus.map(cpu_set);
+        // Inside the virtual machine it is we who keep it on them.
+        let ours = before.cpus.filter(|_| before.guest);
+        let cpus = before.cpus.filter(|_| !before.guest).map(cpu_set);
         let (wait_read, wait_write) = pipe()?;
         let (fail_read, fail_write) = pipe()?;
 
@@ -233,6 +240,7 @@ impl Held {
             release: wait_write.into(),
             failure: fail_read.into(),
             program: command[0].to_string_lossy().into_owned(),
+            cpus: ours.cloned(),
         })
     }
 
@@ -253,6 +261,13 @@ impl Held {
     /// If the kernel refuses the program.
     pub fn release(mut self) -> Result<Running, StartError> {
         // Timers outlive an exec and not a fork: one that our starter set is meant for the program.
+        let first = self.cpus.take().map(|cpus| FirstCpu::new(self.pid, &cpus)).transpose();
+        let first = first.map_err(|why| {
+            // SAFETY: plain system call on our own child, which waits and is not reaped yet.
+            unsafe { libc::kill(self.pid, libc::SIGKILL) };
+            self.reap();
+            refused(AT_CPUS, &why)
+        })?;
         let timers = if self.passing { Timers::take() } else { Timers::default() };
         // SAFETY: plain numbers without padding, as bytes.
         let bytes =
@@ -262,6 +277,9 @@ impl Held {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
             written => written?,
         }
+        if let Some(first) = first {
+            first.let_go()?;
+        }
         let mut error = [0u8; 8];
         // The writing end closes at a successful exec: end of file.
         let got = self.failure.read(&mut error)?;
@@ -269,19 +287,9 @@ impl Held {
             let word =
                 |at: usize| i32::from_ne_bytes([error[at], error[at + 1], error[at + 2], error[at + 3]]);
             let (why, at) = (io::Error::from_raw_os_error(word(0)), word(4));
-            relay::end(self.pid);
-            // SAFETY: reaps our own child.
-            unsafe { libc::waitpid(self.pid, std::ptr::null_mut(), 0) };
+            self.reap();
             if at != AT_EXEC {
-                let what = match at {
-                    AT_CPUS => "cpus",
-                    AT_USER => "user",
-                    _ => "memory policy",
-                };
-                return Err(StartError::System(io::Error::new(
-                    why.kind(),
-                    format!("the kernel refuses the {what}: {why}"),
-                )));
+                return Err(refused(at, &why));
             }
             let why = match why.raw_os_error() {
                 Some(libc::ENOEXEC) => "it is not a program for this machine".to_owned(),
@@ -291,6 +299,22 @@ impl Held {
         }
         Ok(Running { pid: self.pid, pidfd: self.pidfd })
     }
+
+    /// It ends before it executes anything.
+    fn reap(&self) {
+        relay::end(self.pid);
+        // SAFETY: reaps our own child.
+        unsafe { libc::waitpid(self.pid, std::ptr::null_mut(), 0) };
+    }
+}
+
+fn refused(at: i32, why: &io::Error) -> StartError {
+    let what = match at {
+        AT_CPUS => "cpus",
+        AT_USER => "user",
+        _ => "memory policy",
+    };
+    StartError::System(io::Error::new(why.kind(), format!("the kernel refuses the {what}: {why}")))
 }
 
 impl Running {
@@ -358,41 +382,6 @@ pub struct Taken {
     pub largest_bytes: u64,
     /// Page faults.
     pub faults: u64,
-}
-
-/// Keeps this thread, and those that it starts, on these cpus.
-///
-/// # Errors
-/// If the kernel has none of them for us.
-pub fn stay_on(cpus: &CpuList) -> io::Result<()> {
-    let set = cpu_set(cpus);
-    // SAFETY: reads the set, which lives across the call and whose size is passed.
-    match unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
-}
-
-/// The same for the whole of this process, which is its first thread and this one: what /proc/self
-/// tells is the first one's.
-///
-/// # Errors
-/// As [`stay_on`].
-pub fn all_stay_on(cpus: &CpuList) -> io::Result<()> {
-    let set = cpu_set(cpus);
-    // SAFETY: reads the set, which lives across the call and whose size is passed.
-    unsafe { libc::sched_setaffinity(libc::getpid(), size_of::<libc::cpu_set_t>(), &set) };
-    stay_on(cpus)
-}
-
-fn cpu_set(cpus: &CpuList) -> libc::cpu_set_t {
-    // SAFETY: an empty set is all zeros.
-    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    for cpu in cpus.iter() {
-        // SAFETY: CPU_SET checks the bound of the set itself.
-        unsafe { libc::CPU_SET(cpu as usize, &mut set) };
-    }
-    set
 }
 
 fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
