@@ -160,6 +160,7 @@ impl Setup {
         let switch = address("__switch_to_asm")?;
         let (wake, start) = (function("try_to_wake_up")?, function("wake_up_new_task")?);
         let call = function("smp_call_function_many_cond").ok();
+        let huge = address("clear_huge_page").ok();
         let boot = begun.elapsed();
 
         progress(Progress::Saving { directory: parts.cache.clone() });
@@ -184,6 +185,7 @@ impl Setup {
             wake,
             start,
             call,
+            huge,
             ram_ends,
             hello,
             boot,

@@ -43,6 +43,8 @@ pub struct About {
     pub start: (u64, u64),
     /// As above, of `smp_call_function_many_cond`; none if the kernel has none of that name.
     pub call: Option<(u64, u64)>,
+    /// Address of `clear_huge_page`; none if the kernel has none of that name.
+    pub huge: Option<u64>,
     /// Ends of the nodes' memory as a plugin's `qemu_plugin_hwaddr_phys_addr` sees them: node i
     /// has the addresses from the end before up to its own.
     pub ram_ends: Vec<u64>,

@@ -80,6 +80,7 @@ fn options(machine: &Machine) -> OnOptions {
         numa_balancing: false,
         prefetch: true,
         frames: 0,
+        turns: false,
         windows: None,
         memory_per_node: 1 << 30,
         lines_per_sample: 64,

@@ -40,6 +40,8 @@ pub struct Arguments {
     pub prefetch: bool,
     /// The order of page frames in the simulated caches; 0: as they are first used.
     pub frames: u32,
+    /// Whether vCPUs run one at a time.
+    pub turns: bool,
     /// Windows in which accesses are counted; `None`: all are.
     pub windows: Option<Lengths>,
     /// Whether the firmware interleaves the nodes' memory page by page.
@@ -83,6 +85,7 @@ const KEYS: &[&str] = &[
     "wake",
     "start",
     "call",
+    "huge",
     "ram",
     "sample",
     "accesses",
@@ -90,6 +93,7 @@ const KEYS: &[&str] = &[
     "prefetch",
     "interleave",
     "frames",
+    "turns",
     "windows",
     "mode",
 ];
@@ -119,6 +123,7 @@ pub fn parse<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Result<Argumen
             wake: given.range("wake")?,
             start: given.range("start")?,
             call: if given.0.contains_key("call") { given.range("call")? } else { 0..0 },
+            huge: given.0.contains_key("huge").then(|| given.address("huge")).transpose()?,
         },
         ram: given.ram()?,
         sample: given.number("sample", Some(1000), "a number of lines, 1 or more")?,
@@ -130,6 +135,7 @@ pub fn parse<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Result<Argumen
         prefetch: given.word("prefetch", ON_OR_OFF)?,
         interleave: given.word("interleave", &[("off", false), ("on", true)])?,
         frames: given.number("frames", Some(0), "the number of an order, 1 or more")?,
+        turns: given.word("turns", &[("off", false), ("on", true)])?,
         windows: given.windows()?,
         mode,
     })
@@ -257,6 +263,7 @@ mod tests {
                 wake: 0xffff_ffff_810c_0000..0xffff_ffff_810c_0400,
                 start: 0xffff_ffff_810c_1000..0xffff_ffff_810c_1200,
                 call: 0..0,
+                huge: None,
             },
             ram: vec![512, 1024],
             sample: 1000,
@@ -265,6 +272,7 @@ mod tests {
             prefetch: true,
             interleave: false,
             frames: 0,
+            turns: false,
             windows: None,
             mode: Mode::Simulate,
         };
@@ -280,14 +288,16 @@ mod tests {
             "prefetch=off",
             "interleave=on",
             "frames=7",
+            "turns=on",
             "windows=20000:500:1000",
             "mode=empty",
             "call=0x12:0x34",
+            "huge=0x56",
         ];
         let all = with(&more).unwrap();
         assert_eq!((all.sample, all.epoch_us, all.prefetch, all.interleave), (64, 10, false, true));
-        assert_eq!(all.functions.call, 0x12..0x34);
-        assert_eq!((all.mode, all.accesses, all.frames), (Mode::Empty, Some(500), 7));
+        assert_eq!((all.functions.call, all.functions.huge), (0x12..0x34, Some(0x56)));
+        assert_eq!((all.mode, all.accesses, all.frames, all.turns), (Mode::Empty, Some(500), 7, true));
         assert_eq!(all.windows, Some(Lengths { period_ns: 2e7, warming_ns: 5e5, counted_ns: 1e6 }));
     }
 
@@ -303,6 +313,7 @@ mod tests {
     fn wrong_values_are_refused() {
         for wrong in [
             "call=0x12",
+            "huge=12",
             "sample=0",
             "sample=x",
             "epoch_us=-1",

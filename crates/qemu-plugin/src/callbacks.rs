@@ -135,6 +135,11 @@ callback! {
     page_fault(vcpu, _data) { vcpu.page_faults(); }
 }
 
+callback! {
+    /// The kernel clears a huge page.
+    clear_huge(vcpu, _data) { vcpu.clears_huge(); }
+}
+
 /// The kernel waits for another vCPU, which may itself wait for a processor of the host: it should have this one. Each turn of
 /// such a loop leaves QEMU's translated code, and on two processors nine vCPUs made a million of them in two seconds.
 pub extern "C" fn pause(_index: c_uint, _data: *mut c_void) {
@@ -144,7 +149,7 @@ pub extern "C" fn pause(_index: c_uint, _data: *mut c_void) {
 callback! {
     /// The kernel waits until all vCPUs have answered it.
     await_all(vcpu, _data) {
-        vcpu.plugin.alarm.ring();
+        vcpu.plugin.wake_all();
         std::thread::yield_now();
     }
 }

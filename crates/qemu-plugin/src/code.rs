@@ -40,6 +40,8 @@ pub enum KernelCode {
     Wakes,
     /// It belongs to the function that sets a new task going.
     Starts,
+    /// It is the first of those that clear a huge page.
+    ClearsHuge,
     /// It passes the time while all vCPUs are to answer the kernel.
     AwaitsAll,
     /// It passes the time until another vCPU has released a lock, or has answered.
@@ -57,6 +59,8 @@ pub struct KernelFunctions {
     pub start: Range<u64>,
     /// `smp_call_function_many_cond`; empty if not known.
     pub call: Range<u64>,
+    /// `clear_huge_page`, its beginning; `None` if not known.
+    pub huge: Option<u64>,
 }
 
 /// Finds the instructions of the kernel that tell of task and address space.
@@ -72,6 +76,9 @@ pub fn kernel_code(bytes: &[u8], address: u64, functions: &KernelFunctions) -> K
     if bytes == PAUSE {
         let all = functions.call.contains(&address);
         return if all { KernelCode::AwaitsAll } else { KernelCode::Pauses };
+    }
+    if functions.huge == Some(address) {
+        return KernelCode::ClearsHuge;
     }
     if functions.wake.contains(&address) {
         return KernelCode::Wakes;
@@ -182,7 +189,8 @@ fn one_access(instruction: &Instruction, factory: &mut InstructionInfoFactory) -
 mod tests {
     use super::*;
 
-    const NOWHERE: KernelFunctions = KernelFunctions { switch: KERNEL, wake: 0..0, start: 0..0, call: 0..0 };
+    const NOWHERE: KernelFunctions =
+        KernelFunctions { switch: KERNEL, wake: 0..0, start: 0..0, call: 0..0, huge: None };
 
     fn user(bytes: &[u8]) -> UserCode {
         user_code(&decode(bytes, 0x401000), &mut InstructionInfoFactory::new())

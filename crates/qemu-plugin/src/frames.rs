@@ -26,6 +26,9 @@ pub struct Frames {
     page_nodes: PageNodeMap,
     /// Which of many orders.
     order: u64,
+    /// Huge pages that the kernel has cleared and that nobody has used yet; not known of every kernel.
+    cleared: AtomicU64,
+    knows_huge: bool,
     /// By position of the node.
     nodes: Mutex<Vec<Node>>,
 }
@@ -43,8 +46,9 @@ struct Node {
 }
 
 impl Frames {
-    /// Of that memory, for so many vCPUs. Each `order` is another one; 0: as they are first used.
-    pub fn new(page_nodes: PageNodeMap, vcpus: usize, order: u64) -> Frames {
+    /// Of that memory, for so many vCPUs. Each `order` is another one; 0: as they are first used. `knows_huge`: [`Frames::cleared`] is called for
+    /// each huge page.
+    pub fn new(page_nodes: PageNodeMap, vcpus: usize, order: u64, knows_huge: bool) -> Frames {
         let nodes = (0..page_nodes.nodes()).map(|node| Node {
             count: page_nodes.frames(node),
             next: 0,
@@ -56,6 +60,8 @@ impl Frames {
             nodes: Mutex::new(nodes.collect()),
             page_nodes,
             order,
+            cleared: AtomicU64::new(0),
+            knows_huge,
         }
     }
 
@@ -82,13 +88,34 @@ impl Frames {
             return known - 1;
         }
         let Some(at) = self.page_nodes.page_node(page << PAGE_SHIFT) else { return page };
-        if aligned && let Some(frame) = self.huge(&mut nodes[at], at, page) {
+        if aligned
+            && self.may_be_huge()
+            && let Some(frame) = self.huge(&mut nodes[at], at, page)
+        {
+            self.used_huge();
             return frame;
         }
         // There is one, as each page of a node takes one.
         let frame = nodes[at].one(vcpu).map_or(page, |number| self.frame(at, nodes[at].count, number, true));
         slot.store(frame + 1, Ordering::Relaxed);
         frame
+    }
+
+    /// The kernel has cleared a huge page.
+    pub fn cleared(&self) {
+        self.cleared.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Whether a huge page that was cleared has not been used yet, as far as is known. A small page that is aligned by chance, as one of 512 is, is
+    /// none then.
+    fn may_be_huge(&self) -> bool {
+        !self.knows_huge || self.cleared.load(Ordering::Relaxed) > 0
+    }
+
+    fn used_huge(&self) {
+        if self.knows_huge {
+            self.cleared.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 
     /// The frame of a page if all of its block get frames in a row: no page of the block has one yet, and there are as many.
@@ -206,7 +233,7 @@ mod tests {
 
     /// Two nodes of 8192 pages each, two vCPUs.
     fn frames() -> Frames {
-        Frames::new(PageNodeMap::ranges(&[8192 << PAGE_SHIFT, 16384 << PAGE_SHIFT]), 2, 0)
+        Frames::new(PageNodeMap::ranges(&[8192 << PAGE_SHIFT, 16384 << PAGE_SHIFT]), 2, 0, false)
     }
 
     #[test]
@@ -255,7 +282,7 @@ mod tests {
         let ranges = PageNodeMap::ranges(&[4000 << PAGE_SHIFT, 9000 << PAGE_SHIFT]);
         let interleaved = PageNodeMap::interleaved(2, 9000 << PAGE_SHIFT);
         for (page_nodes, order) in [(&ranges, 0), (&ranges, 1), (&interleaved, 0), (&interleaved, 9)] {
-            let frames = Frames::new(page_nodes.clone(), 3, order);
+            let frames = Frames::new(page_nodes.clone(), 3, order, false);
             let mut given = BTreeSet::new();
             for i in 0..9000 {
                 // A generator of all numbers below 9000: 7 has no factor in common with it.
@@ -275,7 +302,7 @@ mod tests {
     #[test]
     fn each_order_is_another_one_and_always_the_same() {
         let given = |order: u64| -> Vec<u64> {
-            let frames = Frames::new(PageNodeMap::ranges(&[8192 << PAGE_SHIFT]), 1, order);
+            let frames = Frames::new(PageNodeMap::ranges(&[8192 << PAGE_SHIFT]), 1, order, false);
             (0..1000).map(|page| frames.of(page, 0, false)).collect()
         };
         assert_eq!(given(0), (0..1000).collect::<Vec<u64>>());
@@ -288,9 +315,20 @@ mod tests {
 
     #[test]
     fn a_huge_page_has_frames_in_a_row_in_any_order() {
-        let frames = Frames::new(PageNodeMap::ranges(&[8192 << PAGE_SHIFT]), 1, 5);
+        let frames = Frames::new(PageNodeMap::ranges(&[8192 << PAGE_SHIFT]), 1, 5, false);
         let first = frames.of(1024, 0, true);
         assert_eq!(first % HUGE, 0);
         assert!((0..HUGE).all(|i| frames.of(1024 + i, 0, true) == first + i));
+    }
+
+    #[test]
+    fn a_small_page_that_is_aligned_by_chance_is_no_huge_one() {
+        let frames = Frames::new(PageNodeMap::ranges(&[8192 << PAGE_SHIFT]), 1, 0, true);
+        let first = frames.of(700, 0, false);
+        assert_eq!(frames.of(1024, 0, true), first + 1);
+        frames.cleared();
+        let huge = frames.of(2048, 0, true);
+        assert_eq!((huge % HUGE, frames.of(2048 + 511, 0, true)), (0, huge + 511));
+        assert_eq!(frames.of(4096, 0, true), first + 2, "one was cleared, and is used");
     }
 }

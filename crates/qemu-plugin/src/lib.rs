@@ -42,6 +42,7 @@ mod threads;
 mod throttle;
 mod time;
 mod translate;
+mod turns;
 mod userdata;
 mod vcpu;
 mod wakes;

@@ -11,6 +11,7 @@ use crate::output::Output;
 use crate::pages::{Row, Traffic};
 use crate::threads::Threads;
 use crate::time::GuestTime;
+use crate::turns::Turns;
 use crate::wakes::Wakes;
 use crate::windows::Windows;
 use nearfar_machine::{Machine, NodeId};
@@ -20,6 +21,7 @@ use nearfar_recording::tables::{LEAD_NS, MarkKind};
 use nearfar_simulate::{Hierarchy, Options, PageNodeMap, SimulateError};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock};
+use std::thread::Thread;
 
 /// What one vCPU lets the others see. A line of its own: it is written often.
 #[derive(Default)]
@@ -32,6 +34,8 @@ pub struct Visible {
     in_program: AtomicBool,
     /// The host's thread that it is, from when a thread of the program first has it.
     pub host: OnceLock<HostThread>,
+    /// The same, to wake it when it has the turn.
+    pub thread: OnceLock<Thread>,
 }
 
 impl Visible {
@@ -71,6 +75,8 @@ pub struct PluginState {
     pub frames: Frames,
     /// Where accesses are counted, if not everywhere.
     pub windows: Option<Windows>,
+    /// The vCPU that has the turn, if they run one at a time.
+    pub turns: Option<Turns>,
     /// Where epochs begin.
     pub epochs: Epochs,
     threads: Mutex<Threads>,
@@ -125,10 +131,16 @@ impl PluginState {
         Ok(PluginState {
             traffic: Traffic::new(page_nodes.bytes(), machine.nodes.len()),
             faults: Faults::new(page_nodes.bytes()),
-            frames: Frames::new(page_nodes.clone(), arguments.cpus, arguments.frames.into()),
+            frames: Frames::new(
+                page_nodes.clone(),
+                arguments.cpus,
+                arguments.frames.into(),
+                arguments.functions.huge.is_some(),
+            ),
             nodes: machine.nodes.iter().map(|n| number(n.id)).collect(),
             visible: (0..arguments.cpus).map(|_| Visible::default()).collect(),
             windows: arguments.windows.map(Windows::new),
+            turns: arguments.turns.then(Turns::default),
             epochs: Epochs::new(f64::from(arguments.epoch_us) * 1e3),
             arguments,
             hierarchy,
@@ -186,6 +198,14 @@ impl PluginState {
     /// Whether the vCPU is in the program's own code.
     pub fn is_in_program(&self, vcpu: usize) -> bool {
         self.visible.get(vcpu).is_some_and(|v| v.in_program.load(Ordering::Relaxed))
+    }
+
+    /// Wakes the vCPUs that nap or wait for their turn.
+    pub fn wake_all(&self) {
+        self.alarm.ring();
+        if self.turns.is_some() {
+            self.visible.iter().filter_map(|visible| visible.thread.get()).for_each(Thread::unpark);
+        }
     }
 
     /// Number of changes of region so far. Compared at each miss.

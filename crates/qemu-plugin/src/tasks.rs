@@ -70,7 +70,10 @@ impl Vcpu {
         self.in_call = next.is_some_and(|next| next.in_call);
         match next.filter(|next| next.ids.is_some()) {
             Some(next) => self.take_up(next),
-            None => self.watching = self.seat.is_some(),
+            None => {
+                self.watching = self.seat.is_some();
+                self.pass_turn();
+            }
         }
     }
 
@@ -123,12 +126,23 @@ impl Vcpu {
             }
         }
         self.show_state();
+        if !self.in_kernel && self.counting && self.plugin.turns.is_some() {
+            // The turn may be another's by now.
+            guarded(self, Vcpu::settle);
+        }
     }
 
     /// The kernel handles a page fault. In a system call it is the kernel that misses a page, and the program's next access is
     /// another one.
     pub fn page_faults(&mut self) {
         self.faulted = !self.in_call;
+    }
+
+    /// The kernel clears a huge page, for which it has no small pages.
+    pub fn clears_huge(&mut self) {
+        if self.counting {
+            self.plugin.frames.cleared();
+        }
     }
 
     /// The current thread has woken others in its call, and goes on itself.

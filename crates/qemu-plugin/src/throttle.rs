@@ -7,9 +7,11 @@
 
 use crate::host::HostThread;
 use crate::plugin_state::PluginState;
+use crate::turns::Turns;
 use crate::wakes::Behind;
 use nearfar_recording::tables::LEAD_NS;
 use std::collections::HashMap;
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// How long it naps on the host before it looks again, for each ns that it is ahead, ns: a fraction of what an
@@ -32,6 +34,12 @@ const IN_KERNEL: Duration = Duration::from_millis(3);
 
 /// Whatever the host reports, a vCPU is not throttled for longer than this while one clock stands. // chosen
 const LONGEST: Duration = Duration::from_secs(1);
+
+/// How long one waits for its turn before it looks again by itself. // chosen
+const LOOK_AGAIN: Duration = Duration::from_millis(1);
+
+/// How much longer than a throttled vCPU one waits for its turn before it goes on without: then the order is the host's. // chosen
+const FOR_TURN: u32 = 10;
 
 /// What a vCPU knows of the others' progress.
 #[derive(Debug, Default)]
@@ -69,12 +77,10 @@ impl Throttle {
             match &mut wait {
                 Some(wait) if wait.of == slowest => {
                     if wait.is_vain(plugin) {
-                        // Further each time, or one that never gets on would be waited for all the time.
-                        let until_ns = clock_ns + (clock_ns - slowest.ns).max(LEAD_NS);
-                        self.stuck.insert((slowest.cpu, slowest.due), Stuck { ns: slowest.ns, until_ns });
+                        self.give_up(&slowest, clock_ns);
                     }
                 }
-                _ => wait = Some(Wait::new(slowest, plugin)),
+                _ => wait = Some(Wait::new(slowest, plugin, 1)),
             }
             let lead = Duration::from_nanos((NAP_PER_LEAD * (clock_ns - slowest.ns)) as u64);
             if plugin.alarm.wait(lead.min(LONGEST_NAP), heard) {
@@ -83,16 +89,63 @@ impl Throttle {
         }
     }
 
-    /// The slowest of those that run and of those that will go on in a moment. For a task whose vCPU another
-    /// thread has, nothing can wait.
+    /// Waits until it is this vCPU's turn, or until the kernel needs all vCPUs.
+    pub fn take_turn(&mut self, plugin: &PluginState, turns: &Turns, cpu: usize, clock_ns: f64) {
+        let heard = plugin.alarm.rings();
+        let mut wait: Option<Wait> = None;
+        while let Some(next) = self.next(plugin, turns, clock_ns).filter(|next| next.cpu != cpu) {
+            match &mut wait {
+                Some(wait) if wait.of == next => {
+                    if wait.is_vain(plugin) {
+                        self.give_up(&next, clock_ns);
+                    }
+                }
+                _ => wait = Some(Wait::new(next, plugin, FOR_TURN)),
+            }
+            if plugin.alarm.rings() != heard || plugin.stopped() {
+                return;
+            }
+            thread::park_timeout(LOOK_AGAIN);
+        }
+    }
+
+    /// The vCPU goes on with something else: the turn is another's.
+    pub fn pass_turn(&self, plugin: &PluginState, turns: &Turns) {
+        self.next(plugin, turns, plugin.latest_ns());
+    }
+
+    /// The vCPU that has the turn now. It is woken if it is a new one.
+    fn next(&self, plugin: &PluginState, turns: &Turns, clock_ns: f64) -> Option<Behind> {
+        let turn = turns.decide(&self.runnable(plugin, clock_ns).collect::<Vec<_>>())?;
+        let thread = plugin.visible(turn.of.cpu).and_then(|visible| visible.thread.get());
+        if let Some(thread) = thread.filter(|_| turn.new) {
+            thread.unpark();
+        }
+        Some(turn.of)
+    }
+
+    /// The vCPU goes on without that one for a while.
+    fn give_up(&mut self, behind: &Behind, clock_ns: f64) {
+        // Further each time, or one that never gets on would be waited for all the time.
+        let until_ns = clock_ns + (clock_ns - behind.ns).max(LEAD_NS);
+        self.stuck.insert((behind.cpu, behind.due), Stuck { ns: behind.ns, until_ns });
+    }
+
+    /// The slowest of those that run and of those that will go on in a moment.
     fn slowest(&self, plugin: &PluginState, clock_ns: f64) -> Option<Behind> {
-        let gets_on = |behind: &Behind| {
+        self.runnable(plugin, clock_ns).min_by(|a, b| a.ns.total_cmp(&b.ns))
+    }
+
+    /// Those that run, and of those that will go on in a moment the slowest. For a task whose vCPU another
+    /// thread has, nothing can wait.
+    fn runnable(&self, plugin: &PluginState, clock_ns: f64) -> impl Iterator<Item = Behind> {
+        let gets_on = move |behind: &Behind| {
             let stuck = self.stuck.get(&(behind.cpu, behind.due)).filter(|stuck| stuck.ns == behind.ns);
             stuck.is_none_or(|stuck| stuck.until_ns <= clock_ns)
         };
         let running = plugin.running_ns().map(|(cpu, ns)| Behind { cpu, ns, due: None }).filter(gets_on);
         let due = plugin.wakes().due(|behind| plugin.is_free(behind.cpu) && gets_on(behind));
-        running.chain(due).min_by(|a, b| a.ns.total_cmp(&b.ns))
+        running.chain(due)
     }
 }
 
@@ -111,13 +164,15 @@ struct Wait {
     looked: Instant,
     /// At how many looks it slept.
     asleep: u32,
+    /// How much longer than a throttled vCPU would it is waited for.
+    patience: u32,
 }
 
 impl Wait {
-    fn new(of: Behind, plugin: &PluginState) -> Wait {
+    fn new(of: Behind, plugin: &PluginState, patience: u32) -> Wait {
         let used = host(plugin, of.cpu).and_then(HostThread::used);
         let now = Instant::now();
-        Wait { of, since: now, used, looked: now, asleep: 0 }
+        Wait { of, since: now, used, looked: now, asleep: 0, patience }
     }
 
     /// Whether it could have got on by now.
@@ -131,8 +186,8 @@ impl Wait {
         let used = thread.used().zip(self.used).map(|(now, then)| now.saturating_sub(then));
         // In the program's own code it gets on whenever it has a processor.
         let works = plugin.is_in_program(self.of.cpu);
-        self.asleep >= ASLEEP
-            || (!works && used.is_none_or(|used| used > IN_KERNEL))
+        self.asleep >= ASLEEP * self.patience
+            || (!works && used.is_none_or(|used| used > IN_KERNEL * self.patience))
             || self.since.elapsed() > LONGEST
     }
 }

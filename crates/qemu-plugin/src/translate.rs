@@ -91,6 +91,7 @@ fn kernel(instructions: &[Seen]) {
             KernelCode::Pauses => on_instruction(seen, callbacks::pause),
             KernelCode::SwapsGs => on_instruction(seen, callbacks::swap_gs),
             KernelCode::PageFaults => on_instruction(seen, callbacks::page_fault),
+            KernelCode::ClearsHuge => on_instruction(seen, callbacks::clear_huge),
         }
     }
 }

@@ -366,7 +366,17 @@ impl Vcpu {
             self.end_epoch(clock);
         }
         if self.counting && !self.in_kernel {
-            self.throttle.keep(self.plugin, clock);
+            match &self.plugin.turns {
+                Some(turns) => self.throttle.take_turn(self.plugin, turns, self.index, clock),
+                None => self.throttle.keep(self.plugin, clock),
+            }
+        }
+    }
+
+    /// The program's thread has left this vCPU: another one may have the turn, if they run one at a time.
+    pub(crate) fn pass_turn(&self) {
+        if let (Some(turns), Some(_)) = (&self.plugin.turns, &self.seat) {
+            self.throttle.pass_turn(self.plugin, turns);
         }
     }
 
@@ -375,6 +385,7 @@ impl Vcpu {
         self.look();
         if let Some(seat) = &self.seat {
             seat.visible.host.get_or_init(HostThread::current);
+            seat.visible.thread.get_or_init(std::thread::current);
             seat.visible.set_state(self.counting, self.counting && !self.in_kernel);
         }
     }

@@ -29,9 +29,9 @@ static void say_file(const char *name, const char *path) {
     free(content);
 }
 
-/* Functions of the kernel: the plugin knows tasks by the switch of stacks, when they were woken by the next two, and in the
- * last the kernel waits for an answer of all cpus. */
-static const char *const FUNCTIONS[] = {"__switch_to_asm", "try_to_wake_up", "wake_up_new_task", "smp_call_function_many_cond"};
+/* Functions of the kernel: the plugin knows tasks by the switch of stacks, when they were woken by the next two; in the
+ * fourth the kernel waits for an answer of all cpus, and in the last it clears a huge page. */
+static const char *const FUNCTIONS[] = {"__switch_to_asm", "try_to_wake_up", "wake_up_new_task", "smp_call_function_many_cond", "clear_huge_page"};
 enum { FUNCTION_COUNT = sizeof FUNCTIONS / sizeof FUNCTIONS[0] };
 
 /* Where they are, and where the next one begins. The kernel makes each line when it is read: they are read once, up to the

@@ -110,7 +110,7 @@ fn a_report_can_fail_a_build_and_refuses_machines_it_does_not_know() {
     let (true, Some(program)) = (perf_works(), workload("triad")) else { return };
     let scratch = Scratch::new();
     // Each array is more than caches hold; as many elements in all on any host.
-    let elements = beyond_caches(128 << 20) / 8;
+    let elements = beyond_caches(192 << 20) / 8;
     let iterations = ((1280 << 20) / elements).max(8);
     let (elements, iterations) = (elements.to_string(), iterations.to_string());
     let command = [program.to_str().unwrap(), "--elements", &elements, "--iterations", &iterations];

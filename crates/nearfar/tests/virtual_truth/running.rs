@@ -407,3 +407,36 @@ fn a_dynamic_schedule_deals_as_the_machine_would() {
     let (least, most) = taken.iter().fold((f64::MAX, 0.0), |(a, b): (f64, f64), &x| (a.min(x), b.max(x)));
     assert!(least >= 48.0 && most <= 80.0, "{taken:?}");
 }
+
+/// Threads write their number into one variable, and count how often another one's was there.
+const SWAPS: &str = r#"
+#include <stdio.h>
+#include <omp.h>
+static int last;
+int main(void) {
+    long changes = 0;
+#pragma omp parallel num_threads(4) reduction(+ : changes)
+    {
+        int me = omp_get_thread_num();
+        for (int i = 0; i < 1000000; i++) changes += __atomic_exchange_n(&last, me, __ATOMIC_RELAXED) != me;
+    }
+    printf("%ld\n", changes);
+}"#;
+
+/// While one of them runs the program no other does. Without turns there were up to 100,000 changes in half a millisecond, and the host decides how many.
+#[test]
+fn cpus_in_turns_run_one_at_a_time() {
+    let _one = one_machine();
+    if !guest_works() {
+        return;
+    }
+    let lab = Lab::sure(2, 2, 512);
+    let program = c(&lab.scratch, "swaps", SWAPS);
+    let run = lab.count("run", &["--in-turns"], &[&program]);
+    let changes: f64 = run.stdout().trim().parse().unwrap();
+    let seconds = run.report.0["time"]["seconds"].as_f64().unwrap();
+    println!("{changes} changes in {seconds} s of simulated time");
+    // A turn ends when its cpu is 10 µs ahead, and clocks are looked at after each 16,384 instructions: 6 µs here.
+    let turns = 4.0 * seconds / 16e-6;
+    assert!((0.7 * turns..1.3 * turns).contains(&changes), "{changes} changes in {turns} turns");
+}

@@ -46,6 +46,8 @@ pub struct OnOptions {
     pub prefetch: bool,
     /// The order of page frames in the simulated caches; 0: as they are first used.
     pub frames: u32,
+    /// Cpus run one at a time, in the order of their simulated clocks.
+    pub turns: bool,
     /// Windows in which accesses are counted; `None`: all are.
     pub windows: Option<Windows>,
     /// Memory of each node, bytes.
@@ -246,7 +248,7 @@ fn agent_for_guest() -> Option<PathBuf> {
 
 fn how(on: &OnOptions) -> String {
     format!(
-        "{}; {}, huge pages {}, AutoNUMA {}, prefetcher {}{}{}{}{}; accesses of the kernel \
+        "{}; {}, huge pages {}, AutoNUMA {}, prefetcher {}{}{}{}{}{}; accesses of the kernel \
          are not in it",
         on.windows.map_or_else(|| "every user access, counted".to_owned(), |windows| windows.words()),
         if bound(on) { "OpenMP threads bound (close, cores)" } else { "threads as the program binds them" },
@@ -255,6 +257,7 @@ fn how(on: &OnOptions) -> String {
         if on.prefetch { "on" } else { "off" },
         if on.interleaved { ", memory spread over the nodes by the firmware" } else { "" },
         if on.frames > 0 { format!(", page frames in order {}", on.frames) } else { String::new() },
+        if on.turns { ", cpus in turns" } else { "" },
         on.cpus.as_ref().map(|cpus| format!(", on cpus {cpus}")).unwrap_or_default(),
         on.policy.as_ref().map(|policy| format!(", memory {}", policy.words())).unwrap_or_default(),
     )
@@ -326,6 +329,7 @@ pub fn plugin_arguments(
     let ends: Vec<String> = about.ram_ends.iter().map(u64::to_string).collect();
     let range = |(from, to): (u64, u64)| format!("{from:#x}:{to:#x}");
     let call = about.call.map(|call| ("call", range(call)));
+    let huge = about.huge.map(|huge| ("huge", format!("{huge:#x}")));
     [
         ("out", directory.display().to_string()),
         ("machine", directory.join("machine.toml").display().to_string()),
@@ -341,8 +345,10 @@ pub fn plugin_arguments(
     ]
     .into_iter()
     .chain(call)
+    .chain(huge)
     .chain(on.windows.map(|windows| ("windows", windows.argument())))
     .chain((on.frames > 0).then(|| ("frames", on.frames.to_string())))
+    .chain(on.turns.then(|| ("turns", "on".to_owned())))
     .chain(on.accesses_per_sample.map(|mean| ("accesses", mean.to_string())))
     .map(|(name, value)| (name.to_owned(), value))
     .collect()
