@@ -236,6 +236,10 @@ fn prepared<T>(
     };
     let known = timing.as_ref().ok();
     let windows = traffic.as_ref().ok().and_then(|_| windowed::windowed(input, judge, &nodes, known));
+    let timing = match &windows {
+        Some(windows) => timing.and_then(|timing| timing.in_windows(windows)),
+        None => timing,
+    };
     let counts = counts::Counts { traffic, timing, windows };
     let native = native::Native::new(input, judge);
     let elsewhere = elsewhere::rows(input, &finder, &rows);

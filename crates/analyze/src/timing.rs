@@ -2,7 +2,7 @@
 //! when an epoch's lines were moved, how much of the time waits for memory, what the result rests on.
 
 use super::input::{Input, Judge};
-use super::value::{AssumedFigure, WeakFigure};
+use super::value::{AssumedFigure, CountedInWindows, WeakFigure};
 use nearfar_machine::Machine;
 use nearfar_machine::figures::{Confidence, Figure};
 use nearfar_recording::{Columns, CpuEpochs, EpochTraffics};
@@ -50,6 +50,16 @@ impl Timing {
             binds,
             weak_figures,
         })
+    }
+
+    /// The same of what was counted in these windows.
+    ///
+    /// # Errors
+    /// If they are too few to say how far off the time is.
+    pub fn in_windows(mut self, windows: &CountedInWindows) -> Result<Timing, String> {
+        let error = windows.seconds_error.ok_or_else(|| windows.too_few())?;
+        self.timeline = self.timeline.uncertain(error);
+        Ok(self)
     }
 
     /// The phase that an epoch is part of.

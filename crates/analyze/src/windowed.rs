@@ -6,26 +6,32 @@
 //! differences (Wolter, "Introduction to Variance Estimation", 2007, ch. 8, estimator v2).
 
 use super::input::{Input, Judge};
-use super::nodes::{Nodes, UNKNOWN};
+use super::nodes::{NodeIndex, Nodes, UNKNOWN};
 use super::stats::student;
 use super::timing::Timing;
 use super::value::{CountedInWindows, Interval};
 use nearfar_recording::Columns;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-/// Fewest windows whose differences say how far off a sum is. // chosen
-const LEAST_WINDOWS: usize = 5;
+/// Fewest windows whose differences say how far off a sum is. Of a program with two kinds of places that take equally long, n windows show
+/// only one kind in one of 2^(n-1) runs: less than 1 % of them. // chosen
+const LEAST_WINDOWS: usize = 8;
 
 /// What two runs of one program differ by, as a part of lines and of seconds: 0.7 and 0.8 % at most in docs/virtual-machine-checked.md. A whole count
 /// is one of these runs. // chosen
 const BETWEEN_RUNS: f64 = 0.01;
 
+/// What to do about too few windows.
+pub(super) const MORE_WINDOWS: &str = "a smaller N of --sample-windows=N, or a longer run, gives more.";
+
 /// What a cpu did in the time that one window stands for.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 struct Did {
     instructions: f64,
     lines: f64,
     far_lines: f64,
+    /// Lines from and to each node's memory.
+    of_memory: BTreeMap<NodeIndex, f64>,
 }
 
 /// By cpu.
@@ -58,6 +64,7 @@ pub fn windowed(
             let (from, page_node) = (nodes.of_cpu(row.cpu), nodes.position(row.page_node));
             let did = windows[window].entry(row.cpu).or_default();
             did.lines += lines;
+            *did.of_memory.entry(page_node).or_default() += lines;
             if from != page_node && from != UNKNOWN && page_node != UNKNOWN {
                 did.far_lines += lines;
             }
@@ -66,9 +73,10 @@ pub fn windowed(
     let sum = |of: fn(&nearfar_recording::CountedWindow) -> u64| rows.iter().map(of).sum::<u64>();
     let (counted, all) = (sum(|row| row.counted_instructions), sum(|row| row.instructions));
     let memory_bound = timing.map_or(1.0, |timing| timing.memory_bound);
-    (!rows.is_empty()).then(|| CountedInWindows {
-        cut_error: timing.map(|timing| 1.0 - timing.timeline.least()),
-        ..errors(&windows, counted, all, memory_bound)
+    (!rows.is_empty()).then(|| {
+        let errors = errors(&windows, counted, all, memory_bound);
+        let timing = timing.filter(|_| errors.seconds_error.is_some());
+        CountedInWindows { cut_error: timing.map(|timing| 1.0 - timing.timeline.least()), ..errors }
     })
 }
 
@@ -78,15 +86,22 @@ fn errors(
     instructions: u64,
     memory_bound: f64,
 ) -> CountedInWindows {
-    let sum = |of: fn(&Did) -> f64| windows.iter().flat_map(Window::values).map(of).sum::<f64>();
-    let lines = sum(|did| did.lines);
-    let share = if lines > 0.0 { sum(|did| did.far_lines) / lines } else { 0.0 };
+    let sum = |of: &dyn Fn(&Did) -> f64| windows.iter().flat_map(Window::values).map(of).sum::<f64>();
+    let lines = sum(&|did| did.lines);
+    let share = if lines > 0.0 { sum(&|did| did.far_lines) / lines } else { 0.0 };
     let counted = counted_instructions as f64 / instructions.max(1) as f64;
     let of_lines = |value: &dyn Fn(&Did) -> f64| {
         let half = half_width(windows, value)? * (1.0 - counted).max(0.0).sqrt();
         Some(if lines > 0.0 { half / lines } else { 0.0 })
     };
     let lines_alone = of_lines(&|did| did.lines);
+    // A node's memory may have all of its lines at other times than the others: how long it takes is that of the one that has most to do.
+    let of_memory = |node: NodeIndex| move |did: &Did| did.of_memory.get(&node).copied().unwrap_or(0.0);
+    let memories: BTreeSet<NodeIndex> =
+        windows.iter().flat_map(Window::values).flat_map(|did| did.of_memory.keys()).copied().collect();
+    let busiest = memories.iter().map(|&node| sum(&of_memory(node))).fold(0.0, f64::max);
+    let of_memories = memories.iter().filter_map(|&node| Some(of_lines(&of_memory(node))? * lines / busiest));
+    let time_alone = lines_alone.map(|error| of_memories.fold(error, f64::max));
     // The share is a ratio of sums; its error is that of what each window has more or fewer than the share says.
     let share_alone = of_lines(&|did| did.far_lines - share * did.lines);
     CountedInWindows {
@@ -96,7 +111,7 @@ fn errors(
         lines_error: lines_alone.map(|error| error.hypot(BETWEEN_RUNS)),
         remote_share_error: share_alone.map(|error| error.hypot(BETWEEN_RUNS * share)),
         // How long the instructions take that wait for nothing is known: all of them were counted.
-        seconds_error: lines_alone.map(|error| (error * memory_bound).hypot(BETWEEN_RUNS)),
+        seconds_error: time_alone.map(|error| (error * memory_bound).hypot(BETWEEN_RUNS)),
         cut_error: None,
     }
 }
@@ -132,6 +147,14 @@ fn half_width(windows: &[Window], value: &dyn Fn(&Did) -> f64) -> Option<f64> {
 }
 
 impl CountedInWindows {
+    /// Why nothing is known of how far off they are.
+    pub(super) fn too_few(&self) -> String {
+        let windows = self.windows;
+        format!(
+            "Accesses were counted in {windows} windows, too few to say how far off the counts are: {MORE_WINDOWS}"
+        )
+    }
+
     /// An interval of a share of the lines, wider by how far off windows are.
     pub(super) fn widen(&self, share: Interval) -> Interval {
         let error = self.remote_share_error.unwrap_or(1.0);
@@ -158,7 +181,8 @@ mod tests {
             // Uniform, with that standard deviation.
             let rate = 0.1 * (1.0 + spread * 12f64.sqrt() * (random.unit() - 0.5));
             let lines = rate * INSTRUCTIONS;
-            Window::from([(0, Did { instructions: INSTRUCTIONS, lines, far_lines: lines / 2.0 })])
+            let of_memory = BTreeMap::from([(0, lines)]);
+            Window::from([(0, Did { instructions: INSTRUCTIONS, lines, far_lines: lines / 2.0, of_memory })])
         };
         (0..count).map(one).collect()
     }
@@ -210,6 +234,20 @@ mod tests {
     }
 
     #[test]
+    fn the_time_is_uncertain_where_another_memory_has_the_lines() {
+        let mut windows = made(20, 0.0, &mut Random::new(7));
+        for (number, did) in windows.iter_mut().flat_map(|window| window.values_mut()).enumerate() {
+            did.of_memory = BTreeMap::from([(NodeIndex::from(number % 2 == 0), did.lines)]);
+        }
+        let found = found(&windows);
+        assert!((found.lines_error.unwrap() - BETWEEN_RUNS).abs() < 1e-9);
+        // Each memory has all lines of every second window and none of the others, and half of the time waits for it.
+        let windows_alone = student(12) * (0.95 / 2.0 / 20.0f64).sqrt() / 0.5;
+        let expected = (windows_alone / 2.0).hypot(BETWEEN_RUNS);
+        assert!((found.seconds_error.unwrap() - expected).abs() < 1e-9, "{found:?} {expected}");
+    }
+
+    #[test]
     fn a_cpu_that_runs_in_few_windows_is_as_uncertain_as_those_say() {
         let mut random = Random::new(11);
         let mut held = 0;
@@ -235,7 +273,7 @@ mod tests {
             let did = |more: bool, far: f64| {
                 let instructions = if more { 3.0 * INSTRUCTIONS } else { INSTRUCTIONS };
                 let lines = 0.1 * instructions;
-                Did { instructions, lines, far_lines: far * lines }
+                Did { instructions, lines, far_lines: far * lines, of_memory: BTreeMap::new() }
             };
             Window::from([(0, did(number.is_multiple_of(2), 0.0)), (1, did(!number.is_multiple_of(2), 1.0))])
         };

@@ -260,14 +260,9 @@ impl Held {
     /// # Errors
     /// If the kernel refuses the program.
     pub fn release(mut self) -> Result<Running, StartError> {
-        // Timers outlive an exec and not a fork: one that our starter set is meant for the program.
         let first = self.cpus.take().map(|cpus| FirstCpu::new(self.pid, &cpus)).transpose();
-        let first = first.map_err(|why| {
-            // SAFETY: plain system call on our own child, which waits and is not reaped yet.
-            unsafe { libc::kill(self.pid, libc::SIGKILL) };
-            self.reap();
-            refused(AT_CPUS, &why)
-        })?;
+        let first = first.map_err(|why| self.has_no_cpus(&why))?;
+        // Timers outlive an exec and not a fork: one that our starter set is meant for the program.
         let timers = if self.passing { Timers::take() } else { Timers::default() };
         // SAFETY: plain numbers without padding, as bytes.
         let bytes =
@@ -278,7 +273,7 @@ impl Held {
             written => written?,
         }
         if let Some(first) = first {
-            first.let_go()?;
+            first.let_go().map_err(|why| self.has_no_cpus(&why))?;
         }
         let mut error = [0u8; 8];
         // The writing end closes at a successful exec: end of file.
@@ -300,7 +295,15 @@ impl Held {
         Ok(Running { pid: self.pid, pidfd: self.pidfd })
     }
 
-    /// It ends before it executes anything.
+    /// It cannot go on without its cpus.
+    fn has_no_cpus(&self, why: &io::Error) -> StartError {
+        // SAFETY: plain system call on our own child, which is not reaped yet.
+        unsafe { libc::kill(self.pid, libc::SIGKILL) };
+        self.reap();
+        refused(AT_CPUS, why)
+    }
+
+    /// It has ended, or will in a moment.
     fn reap(&self) {
         relay::end(self.pid);
         // SAFETY: reaps our own child.

@@ -101,7 +101,7 @@ impl Epochs {
     }
 
     /// An epoch ends here whatever happens, and the next begins a moment later. The number of that, which no core is in before.
-    pub fn turn(&self, before_ns: f64, ns: f64) -> u32 {
+    pub fn change(&self, before_ns: f64, ns: f64) -> u32 {
         self.cut(before_ns, ns, 0.0)
     }
 
@@ -187,7 +187,7 @@ mod tests {
         epochs.barrier(2.4 * MS);
         for ns in [2.4 * MS + 1.0, 2.4 * MS + 2.0, 9.9 * MS] {
             let before = number(&epochs, ns - 0.5);
-            assert_eq!(epochs.turn(ns - 0.75, ns), before + 1);
+            assert_eq!(epochs.change(ns - 0.75, ns), before + 1);
             assert_eq!((number(&epochs, ns - 0.5), number(&epochs, ns)), (before, before + 1));
             let bin = epochs.of(before).0;
             assert_eq!((bin.end_ns, bin.length_ns), (ns, ns - 0.75 - bin.begin_ns));

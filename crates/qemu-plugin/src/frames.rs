@@ -26,7 +26,7 @@ pub struct Frames {
     page_nodes: PageNodeMap,
     /// Which of many orders.
     order: u64,
-    /// Huge pages that the kernel has cleared and that nobody has used yet; not known of every kernel.
+    /// Huge pages that the kernel has cleared and that have not been used yet; not known of every kernel.
     cleared: AtomicU64,
     knows_huge: bool,
     /// By position of the node.
@@ -88,11 +88,12 @@ impl Frames {
             return known - 1;
         }
         let Some(at) = self.page_nodes.page_node(page << PAGE_SHIFT) else { return page };
-        if aligned
-            && self.may_be_huge()
-            && let Some(frame) = self.huge(&mut nodes[at], at, page)
-        {
-            self.used_huge();
+        // A small page that is aligned by chance, as one of 512 is, is no huge page: none that was cleared is left.
+        let huge = aligned && (!self.knows_huge || self.cleared.load(Ordering::Relaxed) > 0);
+        if huge && let Some(frame) = self.huge(&mut nodes[at], at, page) {
+            if self.knows_huge {
+                self.cleared.fetch_sub(1, Ordering::Relaxed);
+            }
             return frame;
         }
         // There is one, as each page of a node takes one.
@@ -104,18 +105,6 @@ impl Frames {
     /// The kernel has cleared a huge page.
     pub fn cleared(&self) {
         self.cleared.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Whether a huge page that was cleared has not been used yet, as far as is known. A small page that is aligned by chance, as one of 512 is, is
-    /// none then.
-    fn may_be_huge(&self) -> bool {
-        !self.knows_huge || self.cleared.load(Ordering::Relaxed) > 0
-    }
-
-    fn used_huge(&self) {
-        if self.knows_huge {
-            self.cleared.fetch_sub(1, Ordering::Relaxed);
-        }
     }
 
     /// The frame of a page if all of its block get frames in a row: no page of the block has one yet, and there are as many.

@@ -1,5 +1,6 @@
 //! The host's threads that run vCPUs: what the host says of them.
 
+use std::thread::{self, Thread};
 use std::time::Duration;
 
 /// A thread of this process, as others look at it.
@@ -8,6 +9,8 @@ pub struct HostThread {
     tid: libc::pid_t,
     /// Its clock of used processor time (pthread_getcpuclockid(3)).
     clock: libc::clockid_t,
+    /// To end its sleep.
+    parked: Thread,
 }
 
 impl HostThread {
@@ -19,7 +22,12 @@ impl HostThread {
             libc::pthread_getcpuclockid(libc::pthread_self(), &mut clock);
             libc::gettid()
         };
-        HostThread { tid, clock }
+        HostThread { tid, clock, parked: thread::current() }
+    }
+
+    /// Ends its sleep, if it sleeps until this (`thread::park_timeout`).
+    pub fn wake(&self) {
+        self.parked.unpark();
     }
 
     /// Processor time that it has used; `None` if it has ended.

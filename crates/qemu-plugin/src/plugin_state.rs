@@ -21,7 +21,6 @@ use nearfar_recording::tables::{LEAD_NS, MarkKind};
 use nearfar_simulate::{Hierarchy, Options, PageNodeMap, SimulateError};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock};
-use std::thread::Thread;
 
 /// What one vCPU lets the others see. A line of its own: it is written often.
 #[derive(Default)]
@@ -34,8 +33,6 @@ pub struct Visible {
     in_program: AtomicBool,
     /// The host's thread that it is, from when a thread of the program first has it.
     pub host: OnceLock<HostThread>,
-    /// The same, to wake it when it has the turn.
-    pub thread: OnceLock<Thread>,
 }
 
 impl Visible {
@@ -89,9 +86,9 @@ pub struct PluginState {
     pub output: Output,
     visible: Vec<Visible>,
     /// Counts the changes of region: a vCPU that knows another number has something to do.
-    turn: AtomicU32,
+    changes: AtomicU32,
     /// Where all clocks go at the latest change, ns.
-    turn_ns: AtomicU64,
+    change_ns: AtomicU64,
     region: AtomicU8,
     main: AtomicBool,
     /// Nothing is counted any more.
@@ -150,8 +147,8 @@ impl PluginState {
             alarm: Alarm::default(),
             time: GuestTime::new(),
             output,
-            turn: AtomicU32::new(0),
-            turn_ns: AtomicU64::new(0),
+            changes: AtomicU32::new(0),
+            change_ns: AtomicU64::new(0),
             region: AtomicU8::new(0),
             main: AtomicBool::new(false),
             stopped: AtomicBool::new(false),
@@ -204,19 +201,19 @@ impl PluginState {
     pub fn wake_all(&self) {
         self.alarm.ring();
         if self.turns.is_some() {
-            self.visible.iter().filter_map(|visible| visible.thread.get()).for_each(Thread::unpark);
+            self.visible.iter().filter_map(|visible| visible.host.get()).for_each(HostThread::wake);
         }
     }
 
     /// Number of changes of region so far. Compared at each miss.
     #[inline]
-    pub fn turn(&self) -> u32 {
-        self.turn.load(Ordering::Acquire)
+    pub fn changes(&self) -> u32 {
+        self.changes.load(Ordering::Acquire)
     }
 
     /// The region that counts now (1: of interest), and the time that all clocks have at least since.
     pub fn region(&self) -> (u8, f64) {
-        (self.region.load(Ordering::Relaxed), f64::from_bits(self.turn_ns.load(Ordering::Relaxed)))
+        (self.region.load(Ordering::Relaxed), f64::from_bits(self.change_ns.load(Ordering::Relaxed)))
     }
 
     /// What was counted by page until now belongs to the region until now.
@@ -233,7 +230,7 @@ impl PluginState {
     /// The region of interest begins or ends, or the program proper begins. All clocks go to the
     /// beginning of an epoch after the latest of them, so that no epoch is on both sides. That is as far after it as a vCPU may be ahead:
     /// none gets there before it hears of this.
-    pub fn turn_to(&self, what: MarkKind, pid: u32, tid: u32) {
+    pub fn change_region(&self, what: MarkKind, pid: u32, tid: u32) {
         let mut rows = self.output.rows();
         if what == MarkKind::Main && self.main.swap(true, Ordering::Relaxed) {
             return; // another process of the program
@@ -247,16 +244,16 @@ impl PluginState {
             self.traffic.take_all(&self.row(), &mut rows.pages);
         }
         let latest_ns = self.latest_ns();
-        let turn_ns = latest_ns + LEAD_NS;
-        let epoch = self.epochs.turn(latest_ns, turn_ns);
+        let change_ns = latest_ns + LEAD_NS;
+        let epoch = self.epochs.change(latest_ns, change_ns);
         if let Some(windows) = &self.windows {
-            windows.begin(turn_ns);
+            windows.begin(change_ns);
         }
-        self.turn_ns.store(turn_ns.to_bits(), Ordering::Relaxed);
+        self.change_ns.store(change_ns.to_bits(), Ordering::Relaxed);
         if what != MarkKind::Main {
             self.region.store(region, Ordering::Relaxed);
         }
-        self.turn.fetch_add(1, Ordering::Release);
+        self.changes.fetch_add(1, Ordering::Release);
         rows.marks.push(RawMark { time_ns: self.time.now(), epoch, what: what as u8, pid, tid });
     }
 

@@ -177,8 +177,8 @@ impl Vcpu {
             self.attend();
             self.settle();
         }
-        let turn_to = |what| {
-            plugin.turn_to(what, self.ids.0, self.ids.1);
+        let change_region = |what| {
+            plugin.change_region(what, self.ids.0, self.ids.1);
         };
         match message {
             Message::Thread { pid, tid } => {
@@ -204,9 +204,9 @@ impl Vcpu {
                     });
                 }
             }
-            Message::RegionBegin => turn_to(MarkKind::RegionBegin),
-            Message::RegionEnd => turn_to(MarkKind::RegionEnd),
-            Message::Main => turn_to(MarkKind::Main),
+            Message::RegionBegin => change_region(MarkKind::RegionBegin),
+            Message::RegionEnd => change_region(MarkKind::RegionEnd),
+            Message::Main => change_region(MarkKind::Main),
             Message::ThreadEnd => {
                 plugin.threads().end(self.stack);
                 self.counting = false;

@@ -38,7 +38,7 @@ const LONGEST: Duration = Duration::from_secs(1);
 /// How long one waits for its turn before it looks again by itself. // chosen
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
-/// How much longer than a throttled vCPU one waits for its turn before it goes on without: then the order is the host's. // chosen
+/// One waits for its turn so many times as long as a throttled vCPU waits, before it goes on without: then the order is the host's. // chosen
 const FOR_TURN: u32 = 10;
 
 /// What a vCPU knows of the others' progress.
@@ -59,10 +59,12 @@ struct Stuck {
 }
 
 impl Throttle {
-    /// Naps while this clock is far ahead of others that go on.
+    /// Naps while this clock is far ahead of others that go on, or waits for its turn where one vCPU runs at a time.
     #[inline]
-    pub fn keep(&mut self, plugin: &PluginState, clock_ns: f64) {
-        if self.slowest(plugin, clock_ns).is_some_and(|slowest| slowest.ns + LEAD_NS < clock_ns) {
+    pub fn keep(&mut self, plugin: &PluginState, cpu: usize, clock_ns: f64) {
+        if let Some(turns) = &plugin.turns {
+            self.take_turn(plugin, turns, cpu, clock_ns);
+        } else if self.slowest(plugin, clock_ns).is_some_and(|slowest| slowest.ns + LEAD_NS < clock_ns) {
             self.nap(plugin, clock_ns);
         }
     }
@@ -70,18 +72,11 @@ impl Throttle {
     #[cold]
     fn nap(&mut self, plugin: &PluginState, clock_ns: f64) {
         let heard = plugin.alarm.rings();
-        let mut wait: Option<Wait> = None;
+        let mut wait = None;
         while let Some(slowest) =
             self.slowest(plugin, clock_ns).filter(|slowest| slowest.ns + LEAD_NS < clock_ns)
         {
-            match &mut wait {
-                Some(wait) if wait.of == slowest => {
-                    if wait.is_vain(plugin) {
-                        self.give_up(&slowest, clock_ns);
-                    }
-                }
-                _ => wait = Some(Wait::new(slowest, plugin, 1)),
-            }
+            self.look_at(slowest, &mut wait, 1, plugin, clock_ns);
             let lead = Duration::from_nanos((NAP_PER_LEAD * (clock_ns - slowest.ns)) as u64);
             if plugin.alarm.wait(lead.min(LONGEST_NAP), heard) {
                 return;
@@ -90,18 +85,11 @@ impl Throttle {
     }
 
     /// Waits until it is this vCPU's turn, or until the kernel needs all vCPUs.
-    pub fn take_turn(&mut self, plugin: &PluginState, turns: &Turns, cpu: usize, clock_ns: f64) {
+    fn take_turn(&mut self, plugin: &PluginState, turns: &Turns, cpu: usize, clock_ns: f64) {
         let heard = plugin.alarm.rings();
-        let mut wait: Option<Wait> = None;
+        let mut wait = None;
         while let Some(next) = self.next(plugin, turns, clock_ns).filter(|next| next.cpu != cpu) {
-            match &mut wait {
-                Some(wait) if wait.of == next => {
-                    if wait.is_vain(plugin) {
-                        self.give_up(&next, clock_ns);
-                    }
-                }
-                _ => wait = Some(Wait::new(next, plugin, FOR_TURN)),
-            }
+            self.look_at(next, &mut wait, FOR_TURN, plugin, clock_ns);
             if plugin.alarm.rings() != heard || plugin.stopped() {
                 return;
             }
@@ -109,26 +97,41 @@ impl Throttle {
         }
     }
 
-    /// The vCPU goes on with something else: the turn is another's.
-    pub fn pass_turn(&self, plugin: &PluginState, turns: &Turns) {
-        self.next(plugin, turns, plugin.latest_ns());
+    /// One that is waited for: if it does not get on, the vCPU goes on without it for a while.
+    fn look_at(
+        &mut self,
+        behind: Behind,
+        wait: &mut Option<Wait>,
+        patience: u32,
+        plugin: &PluginState,
+        clock_ns: f64,
+    ) {
+        match wait {
+            Some(wait) if wait.of == behind => {
+                if wait.is_vain(plugin, patience) {
+                    // Further each time, or one that never gets on would be waited for all the time.
+                    let until_ns = clock_ns + (clock_ns - behind.ns).max(LEAD_NS);
+                    self.stuck.insert((behind.cpu, behind.due), Stuck { ns: behind.ns, until_ns });
+                }
+            }
+            _ => *wait = Some(Wait::new(behind, plugin)),
+        }
+    }
+
+    /// The vCPU goes on with something else: the turn is another's, if one runs at a time.
+    pub fn pass_turn(&self, plugin: &PluginState) {
+        if let Some(turns) = &plugin.turns {
+            self.next(plugin, turns, plugin.latest_ns());
+        }
     }
 
     /// The vCPU that has the turn now. It is woken if it is a new one.
     fn next(&self, plugin: &PluginState, turns: &Turns, clock_ns: f64) -> Option<Behind> {
         let turn = turns.decide(&self.runnable(plugin, clock_ns).collect::<Vec<_>>())?;
-        let thread = plugin.visible(turn.of.cpu).and_then(|visible| visible.thread.get());
-        if let Some(thread) = thread.filter(|_| turn.new) {
-            thread.unpark();
+        if let Some(thread) = host(plugin, turn.of.cpu).filter(|_| turn.new) {
+            thread.wake();
         }
         Some(turn.of)
-    }
-
-    /// The vCPU goes on without that one for a while.
-    fn give_up(&mut self, behind: &Behind, clock_ns: f64) {
-        // Further each time, or one that never gets on would be waited for all the time.
-        let until_ns = clock_ns + (clock_ns - behind.ns).max(LEAD_NS);
-        self.stuck.insert((behind.cpu, behind.due), Stuck { ns: behind.ns, until_ns });
     }
 
     /// The slowest of those that run and of those that will go on in a moment.
@@ -164,19 +167,17 @@ struct Wait {
     looked: Instant,
     /// At how many looks it slept.
     asleep: u32,
-    /// How much longer than a throttled vCPU would it is waited for.
-    patience: u32,
 }
 
 impl Wait {
-    fn new(of: Behind, plugin: &PluginState, patience: u32) -> Wait {
+    fn new(of: Behind, plugin: &PluginState) -> Wait {
         let used = host(plugin, of.cpu).and_then(HostThread::used);
         let now = Instant::now();
-        Wait { of, since: now, used, looked: now, asleep: 0, patience }
+        Wait { of, since: now, used, looked: now, asleep: 0 }
     }
 
-    /// Whether it could have got on by now.
-    fn is_vain(&mut self, plugin: &PluginState) -> bool {
+    /// Whether it could have got on by now, if it is waited for `patience` times as long as at the least.
+    fn is_vain(&mut self, plugin: &PluginState, patience: u32) -> bool {
         if self.looked.elapsed() < LOOK {
             return false;
         }
@@ -186,8 +187,8 @@ impl Wait {
         let used = thread.used().zip(self.used).map(|(now, then)| now.saturating_sub(then));
         // In the program's own code it gets on whenever it has a processor.
         let works = plugin.is_in_program(self.of.cpu);
-        self.asleep >= ASLEEP * self.patience
-            || (!works && used.is_none_or(|used| used > IN_KERNEL * self.patience))
+        self.asleep >= ASLEEP * patience
+            || (!works && used.is_none_or(|used| used > IN_KERNEL * patience))
             || self.since.elapsed() > LONGEST
     }
 }

@@ -116,7 +116,7 @@ pub struct Vcpu {
     /// The kernel has just handled a page fault: the next access is made again.
     pub(crate) faulted: bool,
     throttle: Throttle,
-    turn: u32,
+    changes: u32,
     region: u8,
     /// Accesses that were not simulated because QEMU gave no address in RAM.
     pub without_node: u64,
@@ -165,7 +165,7 @@ impl Vcpu {
             woke: false,
             faulted: false,
             throttle: Throttle::default(),
-            turn: 0,
+            changes: 0,
             region: 0,
             without_node: 0,
         }
@@ -366,17 +366,14 @@ impl Vcpu {
             self.end_epoch(clock);
         }
         if self.counting && !self.in_kernel {
-            match &self.plugin.turns {
-                Some(turns) => self.throttle.take_turn(self.plugin, turns, self.index, clock),
-                None => self.throttle.keep(self.plugin, clock),
-            }
+            self.throttle.keep(self.plugin, self.index, clock);
         }
     }
 
     /// The program's thread has left this vCPU: another one may have the turn, if they run one at a time.
     pub(crate) fn pass_turn(&self) {
-        if let (Some(turns), Some(_)) = (&self.plugin.turns, &self.seat) {
-            self.throttle.pass_turn(self.plugin, turns);
+        if self.seat.is_some() {
+            self.throttle.pass_turn(self.plugin);
         }
     }
 
@@ -385,7 +382,6 @@ impl Vcpu {
         self.look();
         if let Some(seat) = &self.seat {
             seat.visible.host.get_or_init(HostThread::current);
-            seat.visible.thread.get_or_init(std::thread::current);
             seat.visible.set_state(self.counting, self.counting && !self.in_kernel);
         }
     }
@@ -393,14 +389,14 @@ impl Vcpu {
     /// Follows a change of region.
     #[inline]
     pub(crate) fn attend(&mut self) {
-        if self.plugin.turn() != self.turn {
-            self.follow_turn();
+        if self.plugin.changes() != self.changes {
+            self.follow_change();
         }
     }
 
     #[cold]
-    fn follow_turn(&mut self) {
-        self.turn = self.plugin.turn();
+    fn follow_change(&mut self) {
+        self.changes = self.plugin.changes();
         self.settle();
         let (region, ns) = self.plugin.region();
         self.end_epoch(ns);

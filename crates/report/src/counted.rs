@@ -52,7 +52,7 @@ pub(super) fn in_windows(w: &CountedInWindows) -> String {
         (None, None) => "too few to say how far off they are".to_owned(),
         (lines, seconds) => match w.cut_error.filter(|&cut| cut > seconds.unwrap_or(0.0)) {
             Some(cut) => format!(
-                "lines {}, time {}, {} less if loops were cut",
+                "lines {}, time {}, or up to {} less where windows cut loops",
                 error(lines),
                 error(seconds),
                 percent(Some(cut))

@@ -24,6 +24,8 @@ pub struct Timeline {
     left: Left,
     /// The least that the time may be, as a part of what it is taken to be; see [`Timeline::cut`].
     least: f64,
+    /// How far off it may be either way, as a part of it; see [`Timeline::uncertain`].
+    error: f64,
 }
 
 /// Phases shorter than this part of the time are not phases of their own when times are compared: at the ends
@@ -85,7 +87,7 @@ impl Timeline {
         let (pieces, piece_of) = pieces(&parameters, &phases);
         let unwaited = unwaited(&pieces);
         let machine = machine.clone();
-        Ok(Timeline { machine, parameters, phases, pieces, piece_of, unwaited, left, least: 1.0 })
+        Ok(Timeline { machine, parameters, phases, pieces, piece_of, unwaited, left, least: 1.0, error: 0.0 })
     }
 
     /// Work that was estimated instead of counted: pieces one after the other, in each the work of cpus beside each
@@ -115,7 +117,7 @@ impl Timeline {
         let phases = pieces.clone();
         let (unwaited, left) = (unwaited(&pieces), Left::default());
         let machine = machine.clone();
-        Ok(Timeline { machine, parameters, phases, pieces, piece_of, unwaited, left, least: 1.0 })
+        Ok(Timeline { machine, parameters, phases, pieces, piece_of, unwaited, left, least: 1.0, error: 0.0 })
     }
 
     /// The same of epochs that were cut out of the run at any place. In one of them some cores are further than others that contend with them, and
@@ -129,6 +131,13 @@ impl Timeline {
         if apart.is_finite() && together.is_finite() && apart > 0.0 {
             self.least = (together / apart).min(1.0);
         }
+        self
+    }
+
+    /// What was counted may be so far off that the time is by this part of it. Ratios have it in their ranges: what is off in one of two times may not
+    /// be in the other.
+    pub fn uncertain(mut self, error: f64) -> Timeline {
+        self.error = error.clamp(0.0, 1.0);
         self
     }
 
@@ -148,7 +157,7 @@ impl Timeline {
             return Err(Unknown::NoNumber);
         }
         let (low, high) = range(&self.machine, &self.phases, &timed).map_err(Unknown::Machine)?;
-        let low = low - (1.0 - self.least) * ns;
+        let low = low * self.least;
         Ok(Time::new(&self.parameters, &self.phases, timed, [low, ns, high], self.left))
     }
 
@@ -263,11 +272,11 @@ impl Comparison<'_> {
             let change = self.by(believed, pieces) - ratio;
             *(if change < 0.0 { &mut faster } else { &mut slower }) += change * change;
         }
-        let least = self.timeline.least;
+        let Timeline { least, error, .. } = *self.timeline;
         Ratio {
             ratio,
-            low: (ratio - f64::sqrt(faster)).max(0.0) * least,
-            high: (ratio + f64::sqrt(slower)) / least,
+            low: (ratio - f64::sqrt(faster)).max(0.0) * least * (1.0 - error),
+            high: (ratio + f64::sqrt(slower)) / least * (1.0 + error),
         }
     }
 

@@ -70,14 +70,15 @@ pub struct CountedInWindows {
     pub counted_instructions: u64,
     /// Instructions that they stand for.
     pub instructions: u64,
-    /// Half of the 95 % interval of all lines from and to DRAM, as a part of them; null with fewer than 5 windows. It has what differs from
+    /// Half of the 95 % interval of all lines from and to DRAM, as a part of them; null with fewer than 8 windows. It has what differs from
     /// window to window and 1 % for what two runs of one program differ by, not what caches held less after a span that was not counted.
     #[schemars(range(min = 0))]
     pub lines_error: Option<f64>,
     /// The same of the remote share, in parts of all lines.
     #[schemars(range(min = 0))]
     pub remote_share_error: Option<f64>,
-    /// The same of the time, as a part of it: that of the lines, for the part that waits for memory.
+    /// The same of the time, as a part of it: that of the lines of one node's memory, whichever is furthest off, over those of the memory that has
+    /// most, for the part of the time that waits. `time` and predictions have it in their ranges.
     #[schemars(range(min = 0))]
     pub seconds_error: Option<f64>,
     /// By how much the time may be shorter, besides, as a part of it: a window cuts loops, and a core that is done with its part is taken to wait there

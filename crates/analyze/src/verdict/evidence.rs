@@ -5,6 +5,7 @@ use crate::hardware::Beside;
 use crate::thresholds::THRESHOLD;
 use crate::unnamed::Unnamed;
 use crate::value::{Basis, CacheBound, CacheHeld, CountedInWindows, Interval, MayCompute, Predicted, WhatIf};
+use crate::windowed::MORE_WINDOWS;
 use nearfar_figures::percent::percent;
 
 /// What a verdict rests on, beside the counts.
@@ -65,14 +66,12 @@ impl Evidence<'_> {
 
     /// Why windows tell too little for a verdict, if they do.
     pub fn too_few_windows(&self) -> Option<String> {
-        let windows = self.windows?.windows;
-        let more = "a smaller N of --sample-windows=N, or a longer run, gives more.";
+        let windows = self.windows?;
         match self.windows_error() {
-            None => Some(format!(
-                "Accesses were counted in {windows} windows, too few to say how far off the counts are: {more}"
-            )),
+            None => Some(windows.too_few()),
             Some(error) if error > THRESHOLD / 2.0 => Some(format!(
-                "Accesses were counted in {windows} windows, which differ so much that the time on far memory is not known to {}: {more}",
+                "Accesses were counted in {} windows, which differ so much that the time on far memory is not known to {}: {MORE_WINDOWS}",
+                windows.windows,
                 percent(error)
             )),
             Some(_) => None,

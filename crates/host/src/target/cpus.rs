@@ -15,7 +15,7 @@ pub(super) struct FirstCpu {
 }
 
 impl FirstCpu {
-    /// Keeps a child of this thread, which waits, on the first of these cpus; or on all of them, if the kernel lets nobody trace it.
+    /// Keeps a child of this thread, which waits, on the first of these cpus; or on all of them, where tracing is not allowed.
     ///
     /// # Errors
     /// If the kernel has none of the cpus for it.
@@ -123,7 +123,7 @@ mod tests {
     use std::os::unix::process::ExitStatusExt;
     use std::process::{Child, Command, Stdio};
 
-    /// A shell that executes a program when it is told to.
+    /// A shell that executes a program after a line of input.
     fn shell(script: &str) -> Child {
         let piped = Stdio::piped;
         Command::new("sh").args(["-c", script]).stdin(piped()).stdout(piped()).spawn().unwrap()

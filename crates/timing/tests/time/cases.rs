@@ -318,11 +318,14 @@ fn epochs_that_were_cut_may_take_as_little_as_if_all_contended_at_once() {
     within(cut.least(), 0.5, 0.01);
     let (before, after) = (whole.time().unwrap(), cut.time().unwrap());
     assert_eq!((before.seconds, before.high), (after.seconds, after.high));
-    within(before.low - after.low, (1.0 - cut.least()) * before.seconds, 1e-6);
+    within(after.low, cut.least() * before.low, 1e-9);
     let ratio = |timeline: &Timeline| timeline.comparison().unwrap().ratio(timeline.pieces());
     assert_eq!((ratio(&whole).low, ratio(&whole).high), (1.0, 1.0));
     within(ratio(&cut).low, cut.least(), 1e-9);
     within(ratio(&cut).high, 1.0 / cut.least(), 1e-9);
+    let uncertain = whole.clone().uncertain(0.1);
+    within(ratio(&uncertain).low, 0.9, 1e-9);
+    within(ratio(&uncertain).high, 1.1, 1e-9);
     // What all cores do alike is not shorter in one.
     let alike = MadeTables::all(0..4, &[(0, reads(1_000_000))]);
     within(Timeline::new(&m, &alike.cpus, &alike.traffic).unwrap().cut().least(), 1.0, 1e-9);
