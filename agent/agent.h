@@ -225,6 +225,7 @@ void nf_record_late(uint16_t flags, uintptr_t address, size_t bytes, uint64_t si
 /* hypercall.c */
 void nf_hypercall(enum nf_hypercall operation, uint64_t value);
 void nf_hypercall_record(uint16_t kind);
+void nf_program_begins(void);
 
 /* page_nodes.c */
 void nf_page_nodes(uintptr_t address, size_t bytes);

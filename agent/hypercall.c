@@ -30,6 +30,25 @@ void nf_hypercall(enum nf_hypercall operation, uint64_t value) {
     touch(NF_HYPERCALL_COMMIT + (size_t)operation);
 }
 
+/* The recorder's own child continues on the first of its cpus, whichever the kernel gave it while it was loaded: it waits for files then, and is
+ * woken elsewhere if the kernel itself has work on that cpu. */
+static void go_to_first_cpu(void) {
+    enum { WORDS = 1024 / 64 };
+    uint64_t all[WORDS] = {0}, first[WORDS] = {0};
+    if (nf_sys(SYS_getppid) != nf_process.header->recorder_pid) return;
+    if (nf_sys(SYS_sched_getaffinity, 0, sizeof all, all) <= 0) return;
+    size_t word = 0;
+    while (word < WORDS - 1 && !all[word]) word++;
+    first[word] = all[word] & -all[word];
+    if (nf_sys(SYS_sched_setaffinity, 0, sizeof first, first) == 0) nf_sys(SYS_sched_setaffinity, 0, sizeof all, all);
+}
+
+void nf_program_begins(void) {
+    if (LIKELY(!(nf_process.flags & NF_SET_HYPERCALL))) return;
+    go_to_first_cpu();
+    nf_hypercall(NF_HYPERCALL_MAIN, 0);
+}
+
 /* Records of some kinds say something that the plugin has to know at once; with every
  * other the clock is enough, which puts its samples in order with our records. */
 void nf_hypercall_record(uint16_t kind) {

@@ -76,7 +76,7 @@ __attribute__((constructor)) static void start(void) {
         atomic_store(&nf_process.min_object, nf_process.record_from);
         nf_self.small_left = 0;
         nf_mpi_init();
-        nf_hypercall(NF_HYPERCALL_MAIN, 0);
+        nf_program_begins();
     }
     if (least < atomic_load(&nf_process.min_object)) atomic_store(&nf_process.min_object, least);
     nf_self.guard = 0;

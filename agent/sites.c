@@ -22,7 +22,16 @@ struct found_object {
 };
 static int (*find_object)(void *address, struct found_object *result);
 
+/* Which pages of the set are used follows from the words on stacks, which are others in each run (a canary, an environment of another length). In the
+ * virtual machine all are touched before the program begins, so that its pages have the same frames in each run: a page more or less among
+ * them gave a triangular solve 4.5 % more or fewer far lines. */
+static void touch_keys(void) {
+    if (!(nf_process.flags & NF_SET_HYPERCALL)) return;
+    for (size_t i = 0; i < KEYS; i += 4096 / sizeof *keys) atomic_store_explicit(&keys[i], 0, memory_order_relaxed);
+}
+
 void nf_sites_init(void) {
+    touch_keys();
     void *f = nf_symbol("_dl_find_object");
     memcpy(&find_object, &f, sizeof find_object);
 }

@@ -59,6 +59,8 @@ struct job job_parse(const struct frame *frame);
 /* environment.c: the guest as the program should find it. */
 void environment_clock(void);
 #define NEW_ROOT "/host"
+/* Whether the process (0: this one) may run nowhere else. */
+bool stay_on(pid_t pid, uint64_t cpu);
 void interrupts_on(uint64_t cpu);
 /* What is the same for all runs, before the snapshot: each of these steps has the emulator translate much of
  * the kernel. */

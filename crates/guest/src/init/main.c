@@ -75,13 +75,6 @@ static _Noreturn void refuse(int error, const char *what) {
     finished();
 }
 
-static void stay_on(uint64_t cpu) {
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    CPU_SET((int)cpu, &set);
-    if (sched_setaffinity(0, sizeof set, &set) != 0) fail("cannot stay on", "the housekeeping cpu");
-}
-
 /* Starts the cpus that the kernel was told to leave alone (MOST_AT_ONCE in shape.rs), and gives the last one the interrupts that came before
  * it was there. */
 static void start_cpus(uint64_t last) {
@@ -114,7 +107,7 @@ int main(int argc, char **argv) {
     start_cpus(housekeeping);
     /* Devices that come with modules have their interrupts where the command line says. */
     load_modules();
-    stay_on(housekeeping);
+    if (!stay_on(0, housekeeping)) fail("cannot stay on", "the housekeeping cpu");
     environment_of_all_runs(housekeeping);
     channel_open();
     char *text = hello_text();

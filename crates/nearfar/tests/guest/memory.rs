@@ -29,6 +29,23 @@ fn the_program_starts_on_the_housekeeping_cpu() {
     assert_eq!(said.text().split_whitespace().last(), Some("4"));
 }
 
+/// Those that may be on any cpu are for work that the kernel's other threads have no memory for: they never run.
+#[test]
+fn the_kernels_own_threads_are_on_one_cpu_each_or_do_nothing() {
+    let Some(snapshot) = snapshot() else { return };
+    // They have no memory. By thread: its name, its cpus, how often it waited.
+    let said = sh(
+        snapshot,
+        "grep -L ^VmSize /proc/[0-9]*/status | xargs awk '/^Name/ {n=$2} /^Cpus_allowed_list/ {c=$2} /^vol/ {print n, c, $2}'",
+    );
+    let threads: Vec<Vec<&str>> = said.text().lines().map(|line| line.split(' ').collect()).collect();
+    let anywhere = threads.iter().filter(|thread| thread[1].parse::<u32>().is_err());
+    let working: Vec<_> = anywhere.filter(|thread| thread[2].parse::<u32>().unwrap() > 2).collect();
+    assert!(working.is_empty(), "{working:?}");
+    let rcu = threads.iter().find(|thread| thread[0] == "rcu_preempt").unwrap();
+    assert_eq!(rcu[1], "4", "the housekeeping cpu");
+}
+
 /// Where `mbind` puts pages is where `move_pages` finds them and where the plugin sees the
 /// accesses go. Three nodes, the last without cpus: an error in the layout of QEMU's memory
 /// that two nodes would hide shows with the third.

@@ -1,7 +1,7 @@
 //! `nearfar topo` inside virtual machines, beside numactl in the same ones.
 
 use crate::common::{Scratch, nearfar, skip, text};
-use crate::lab::{Lab, guest_works, memory, one_machine};
+use crate::lab::{Lab, c, guest_works, memory, one_machine};
 use serde_json::Value;
 use std::process::Command;
 
@@ -78,4 +78,37 @@ fn topo_reads_each_machine_as_numactl_does_there() {
         let packages = ours["packages"].as_array().unwrap();
         assert!(packages.iter().all(|p| p["nodes"] != serde_json::json!([])), "{packages:?}");
     }
+}
+
+/// Goes to the last cpu before anything else of it runs, and may use all again. Then where it is.
+const WANDERS: &str = r#"
+#define _GNU_SOURCE
+#include <sched.h>
+#include <stdio.h>
+static void wander(void) {
+    cpu_set_t all, last;
+    sched_getaffinity(0, sizeof all, &all);
+    CPU_ZERO(&last);
+    CPU_SET(CPU_COUNT(&all) - 1, &last);
+    sched_setaffinity(0, sizeof last, &last);
+    sched_setaffinity(0, sizeof all, &all);
+}
+__attribute__((section(".preinit_array"), used)) static void (*first)(void) = wander;
+int main(void) {
+    cpu_set_t all;
+    sched_getaffinity(0, sizeof all, &all);
+    printf("%d of %d\n", sched_getcpu(), CPU_COUNT(&all));
+}"#;
+
+/// While a program is loaded the kernel may move it. The pages that it uses first would be elsewhere in some runs.
+#[test]
+fn a_program_begins_on_the_first_cpu_wherever_it_was_while_it_was_loaded() {
+    let _one = one_machine();
+    if !guest_works() {
+        return;
+    }
+    let lab = Lab::new(2, 2, 512);
+    let program = c(&lab.scratch, "wanders", WANDERS);
+    let run = lab.count("run", &[], &[&program]);
+    assert_eq!(run.stdout(), "0 of 4\n");
 }
