@@ -1,6 +1,6 @@
 //! Whose memory it is: by first touch, by policy, after migration.
 
-use crate::common::{has, workload};
+use crate::common::{has, number, workload};
 use crate::lab::{Lab, c, guest_works, one_machine};
 
 #[test]
@@ -215,4 +215,42 @@ fn small_pages_that_lie_where_huge_ones_would_are_small() {
         println!("huge pages {when}: {misses} misses of small pages, expected {expected}");
         assert!((misses - expected).abs() <= 4_000.0, "{when}: {misses} instead of {expected}");
     }
+}
+
+/// Touches the pages of an array one after the other, then reads each line of every second one of the first 24, again and again.
+const EVERY_SECOND: &str = r#"
+#include <stdlib.h>
+#include <sys/mman.h>
+#include "nearfar.h"
+enum { PAGES = 64, USED = 12, LINES = USED * 64 };
+int main(void) {
+    char *array = mmap(NULL, PAGES * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    static volatile char *line[LINES];
+    for (long page = 0; page < PAGES; page++) array[page * 4096] = 1;
+    /* Never a line near the last one of its page, or it would be fetched before: 293 has no factor in common with 768. */
+    for (long i = 0, at = 0; i < LINES; i++, at = (at + 293) % LINES) line[i] = array + at / 64 * 2 * 4096 + at % 64 * 64;
+    nearfar_begin();
+    for (int round = 0; round < 1000; round++)
+        for (long i = 0; i < LINES; i++) *line[i];
+    nearfar_end();
+}"#;
+
+/// A second level of two pages per way and 8 ways: every second of 24 pages in a row are 12 in the place of 8, and each line drives out the one
+/// that is needed next. In another order they are spread, and most stay.
+#[test]
+fn pages_have_frames_in_the_order_that_is_asked_for() {
+    let _one = one_machine();
+    if !guest_works() {
+        return;
+    }
+    let lab = Lab::new(2, 1, 1024);
+    let program = c(&lab.scratch, "every_second", EVERY_SECOND);
+    let hits = [0, 1, 2].map(|order: u32| {
+        let run = lab.count(&order.to_string(), &["--frames", &order.to_string()], &[&program]);
+        number(&run.report.0["counters"]["cpus"][0]["l2_hit"])
+    });
+    println!("of the accesses that the first level misses, the second has: {hits:?}");
+    // In each round 768 lines, and 96 with their addresses, which stay.
+    assert!((hits[0] - 96.0 / 864.0).abs() < 0.01, "{hits:?}");
+    assert!(hits[1] > 0.3 && hits[2] > 0.3, "{hits:?}");
 }
