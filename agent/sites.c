@@ -28,6 +28,8 @@ static int (*find_object)(void *address, struct found_object *result);
 static void touch_keys(void) {
     if (!(nf_process.flags & NF_SET_HYPERCALL)) return;
     for (size_t i = 0; i < KEYS; i += 4096 / sizeof *keys) atomic_store_explicit(&keys[i], 0, memory_order_relaxed);
+    /* The set may begin within a page, and then it ends within one. */
+    atomic_store_explicit(&keys[KEYS - 1], 0, memory_order_relaxed);
 }
 
 void nf_sites_init(void) {

@@ -88,7 +88,7 @@ impl Frames {
             return known - 1;
         }
         let Some(at) = self.page_nodes.page_node(page << PAGE_SHIFT) else { return page };
-        // A small page that is aligned by chance, as one of 512 is, is no huge page: none that was cleared is left.
+        // One small page in 512 is aligned by chance. The kernel has cleared no huge page for it.
         let huge = aligned && (!self.knows_huge || self.cleared.load(Ordering::Relaxed) > 0);
         if huge && let Some(frame) = self.huge(&mut nodes[at], at, page) {
             if self.knows_huge {

@@ -2,7 +2,8 @@
 //!
 //! At an exec the kernel looks for a cpu with less to do, and takes any of those that idle. Where the program's first pages are follows from
 //! it: in the virtual machine about one run in ten had them on another node. So a process has one cpu only while it executes its program, and all
-//! of them before the program's first instruction: it is stopped there (ptrace(2), `PTRACE_EVENT_EXEC`), and sees nothing of it.
+//! of them before the program's first instruction: it is stopped there (ptrace(2), `PTRACE_EVENT_EXEC`), and sees nothing of it. While it is loaded it may be moved: agent/hypercall.c
+//! puts it back.
 
 use nearfar_machine::cpulist::CpuList;
 use std::io;

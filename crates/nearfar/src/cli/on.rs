@@ -31,7 +31,7 @@ pub(super) struct OnArgs {
     #[arg(long, value_name = "NUMBER", default_value_t = 0, hide_default_value = true, requires = "on")]
     frames: u32,
     /// Run the emulated cpus one at a time, each for about 10 µs of simulated time and always the one that is furthest behind: far lines of
-    /// twenty runs differed by 0.3 % at most instead of 0.5 %, and a run takes 1 to 6 times as long
+    /// twenty runs differed by 0.2 % at most instead of 0.7 %, and a run takes 1 to 6 times as long
     #[arg(long, requires = "on")]
     in_turns: bool,
     /// DRAM lines per sample, for objects and source lines; the traffic itself is counted exactly

@@ -30,7 +30,6 @@ const MIDDLE: &str = r#"
 #define _GNU_SOURCE
 #include <nearfar.h>
 #include <omp.h>
-#include <stdlib.h>
 #include <sys/mman.h>
 enum { BYTES = 11 << 20, HUGE = 2 << 20 };
 int main(int argc, char **argv) {
