@@ -268,6 +268,8 @@ impl Shape {
         text += " no5lvl";
         // An emulated cpu may wait long for its turn on the host.
         text += " nowatchdog nmi_watchdog=0 rcupdate.rcu_cpu_stall_suppress=1";
+        // The boot's test of the timer counts its interrupts while the counter of time goes on, and ends in a panic if the cpu waited meanwhile.
+        text += " no_timer_check";
         // Nothing says that the emulated processor's counter of time is a good clock, so the kernel would take the HPET: a device,
         // 8 µs for each look at the clock instead of 1 (Zen 5), and one cpu at a time. It is a good one: all emulated cpus have the host's.
         text += " tsc=reliable";

@@ -108,6 +108,21 @@ void interrupts_on(uint64_t cpu) {
     if (all) closedir(all);
 }
 
+#define CLOCK "/sys/devices/system/clocksource/clocksource0/current_clocksource"
+
+/* The kernel measures its counter of time for a second after it has begun, with the counter's first estimate as its clock ("tsc-early"), and
+ * then changes to "tsc" with all cpus stopped. A snapshot of before would have that in each run, during the program. */
+static void wait_for_the_clock(void) {
+    const struct timespec hundredth = {.tv_nsec = 10000000};
+    for (int n = 0; n < 1000; n++) {
+        char *clock = read_file(CLOCK, NULL);
+        bool early = clock && strcmp(clock, "tsc-early\n") == 0;
+        free(clock);
+        if (!early) return;
+        nanosleep(&hundredth, NULL);
+    }
+}
+
 void environment_of_all_runs(uint64_t housekeeping) {
     loopback_up();
     /* It would move this process's own pages about. */
@@ -126,6 +141,7 @@ void environment_of_all_runs(uint64_t housekeeping) {
     /* Once in an hour instead of each second: a thread of each cpu would do it. What /proc says is counted when it is read. */
     write_file("/proc/sys/vm/stat_interval", "3600");
     write_file("/proc/sys/kernel/pid_max", "4194304");
+    wait_for_the_clock();
 }
 
 void environment_settings(const struct job *job) {
