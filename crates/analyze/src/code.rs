@@ -38,7 +38,7 @@ impl Code<'_> {
         }
         let remote: u64 = lines.iter().map(|l| l.remote).sum();
         let known: u64 = lines.iter().map(|l| l.known).sum();
-        Some(DramLines { local: known - remote, remote, exact: false, bound })
+        Some(DramLines { local: known - remote, remote, exact: false, windows_error: None, bound })
     }
 
     /// Resources with the weight that they bound, most first.
@@ -120,7 +120,8 @@ impl Code<'_> {
         };
         let bound = self.bound(f.lines.iter().flat_map(|l| of(l.0)));
         let lines: Vec<LineUse> = f.lines.iter().map(|l| l.1).collect();
-        let sampled = self.dram(&lines, bound)?;
+        let windows_error = f.windows.map(|errors| errors.lines);
+        let sampled = DramLines { windows_error, ..self.dram(&lines, bound)? };
         Some(match f.exact {
             Some(l) => DramLines {
                 local: l.local().round() as u64,

@@ -16,6 +16,7 @@ use super::rows::Rows;
 use super::sites::Sites;
 use super::timing::Timing;
 use super::touchers::Groups;
+use super::windowed::Windowed;
 use nearfar_recording::{ObjectKind, SampleSurvey};
 
 /// Everything that the pass looks things up in.
@@ -52,6 +53,8 @@ pub struct Context<'a> {
     pub exact: Option<&'a Exact>,
     /// What bound in each epoch.
     pub timing: Option<&'a Timing>,
+    /// What was done in each window; `None` if everything was counted.
+    pub windowed: Option<&'a Windowed>,
     /// Which thread is in which phase; `None` if the program has none.
     pub phases: Option<&'a Phases>,
 }

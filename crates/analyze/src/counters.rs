@@ -19,6 +19,7 @@ use super::phases::PhaseCounters;
 use super::reach::Reach;
 use super::spent::Spent;
 use super::stats::{BLOCKS, Block, SparseBlocks, Sum};
+use super::windowed::RowLines;
 use nearfar_recording::{Resolution, SampleSource};
 
 /// Bins of an object's extent, for patterns and ranges.
@@ -264,6 +265,8 @@ pub struct Counters {
     pub shared_pages: FastMap<(u32, u32), u64>,
     /// By (row, site, resource that bound then): weight.
     pub line_bounds: FastMap<(u32, u32, u16), u64>,
+    /// By row: lines in each window, if there are any.
+    pub in_windows: FastMap<u32, RowLines>,
     /// By (function's site, resource): weight, of all samples.
     pub function_bounds: FastMap<(u32, u16), u64>,
     /// By (phase, kind of line): samples that read and that wrote, in two halves.
@@ -326,6 +329,10 @@ impl Counters {
         self.paced += other.paced;
         self.paced_waits += other.paced_waits;
         add_map(&mut self.far_in_loops, other.far_in_loops);
+        for (row, from) in other.in_windows {
+            let to = self.in_windows.entry(row).or_default();
+            from.into_iter().for_each(|(key, lines)| add(to.entry(key).or_default(), &lines));
+        }
         for (key, from) in other.beside_loops {
             add(self.beside_loops.of(key), &from);
         }

@@ -235,7 +235,8 @@ fn prepared<T>(
         Err(why) => Err(why.clone()),
     };
     let known = timing.as_ref().ok();
-    let windows = traffic.as_ref().ok().and_then(|_| windowed::windowed(input, judge, &nodes, known));
+    let windowed = traffic.as_ref().ok().and_then(|_| windowed::Windowed::new(input, judge, &nodes));
+    let windows = windowed.as_ref().map(|windowed| windowed.errors(known));
     let timing = match &windows {
         Some(windows) => timing.and_then(|timing| timing.in_windows(windows)),
         None => timing,
@@ -260,6 +261,7 @@ fn prepared<T>(
         native: &native,
         exact: exact.as_ref(),
         timing: counts.timing.as_ref().ok(),
+        windowed: windowed.as_ref(),
         phases: phases.as_ref(),
     };
     used(context, &counts)

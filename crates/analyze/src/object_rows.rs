@@ -16,6 +16,7 @@ use super::space::MOST_CONSTANT;
 use super::stats::{Block, share_interval};
 use super::touchers::Toucher;
 use super::value::{Basis, Interval, PageOrigins, Pattern};
+use super::windowed::{self, RowErrors, Windowed};
 use super::written;
 use nearfar_machine::Machine;
 use nearfar_recording::{NONE, ObjectKind};
@@ -61,6 +62,8 @@ pub struct RowUse {
     pub remote_ci: Option<Interval>,
     /// Its lines, where all were counted and more is known so than from samples.
     pub exact: Option<Lines>,
+    /// How far off its lines and its remote share are, if accesses were counted in windows.
+    pub windows: Option<RowErrors>,
     /// What its samples count.
     pub basis: Basis,
     /// 95 % interval of the remote share of all samples.
@@ -267,6 +270,9 @@ pub fn gather(input: &Input, context: &Context, counters: &Counters, machine: &M
                 let later = written::later_share(&counts.back_blocks, &counts.sum, in_caches);
                 f.written = f.written.map(|all| later.map_or(all, |later| later.min(all)));
             }
+            if let Some(windowed) = context.windowed {
+                in_windows(&mut f, windowed, counters.in_windows.get(&key));
+            }
             f.runs = context.exact.and_then(|e| runs(input, context, e, &about.things));
             let (finder, folios) = (&context.finder, context.folios);
             f.origins =
@@ -317,6 +323,15 @@ fn use_counts(f: &mut RowUse, counted: &RowLines) {
         f.remote_ci = Some(bounds);
         f.exact = Some(counted.lines);
     }
+}
+
+/// What windows leave open of an object, besides: all of its share if they say nothing of it. What it has at risk is a finding then as it was, of a report
+/// without a verdict.
+fn in_windows(f: &mut RowUse, windowed: &Windowed, used: Option<&windowed::RowLines>) {
+    f.windows = used.and_then(|used| windowed.errors_of_row(used));
+    let [share, at_risk] = f.windows.map_or([1.0, 0.0], |errors| [errors.remote_share, errors.at_risk]);
+    f.remote_ci = f.remote_ci.map(|interval| interval.wider(share));
+    f.at_risk_ci = f.at_risk_ci.map(|interval| interval.wider(at_risk));
 }
 
 fn who_uses(f: &mut RowUse, context: &Context, counters: &Counters, used: &[(u32, &Use)]) {

@@ -69,6 +69,13 @@ pub struct Interval {
     pub high: f64,
 }
 
+impl Interval {
+    /// Wider by so much on both sides, within 0 and 1.
+    pub(crate) fn wider(self, by: f64) -> Interval {
+        Interval { low: (self.low - by).max(0.0), high: (self.high + by).min(1.0) }
+    }
+}
+
 /// Which part of the run shares are of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]

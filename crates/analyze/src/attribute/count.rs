@@ -40,6 +40,11 @@ impl Worker<'_> {
         }
         let site = context.sites.of_code(s.operand_ip[i], s.chain[i]).unwrap_or(context.sites.unknown);
         counters.lines.of((row, site)).add(weight, known, remote, fact.store);
+        if let Some(window) = context.windowed.and_then(|windowed| windowed.of_epoch(s.epoch[i])) {
+            let lines =
+                counters.in_windows.entry(row).or_default().entry((window as u32, s.cpu[i])).or_default();
+            (lines[0], lines[1]) = (lines[0] + weight, lines[1] + if remote { weight } else { 0 });
+        }
         if let Some(resource) = fact.bound {
             *counters.line_bounds.entry((row, site, resource)).or_default() += weight;
         }

@@ -24,6 +24,10 @@ pub struct DramLines {
     pub remote: u64,
     /// Whether they were counted; if not, they are estimated from samples.
     pub exact: bool,
+    /// Half of the 95 % interval of these lines, as a part of them, where they are an object's and accesses were counted in windows: by how much its samples
+    /// differ from window to window, how few they are, and 1 % for what two runs of one program differ by. Null otherwise, and if that is not known.
+    #[schemars(range(min = 0))]
+    pub windows_error: Option<f64>,
     /// The resources that bound when these lines were moved, most first; empty if no time is known.
     pub bound: Vec<Bound>,
 }

@@ -97,12 +97,20 @@ fn windows_widen_intervals_and_few_of_them_carry_no_verdict() {
     assert!((error - 0.005).abs() < 1e-9, "{error}");
     let ci = r.remote_share_ci.unwrap();
     assert_eq!((r.remote_share, ci.low, ci.high), (Some(0.5), 0.5 - error, 0.5 + error));
+    // So do its objects, and few samples in each window make their intervals wider.
+    let a = &r.objects[0];
+    let (ci, lines_error) = (a.remote_share_ci.unwrap(), a.dram.as_ref().unwrap().windows_error.unwrap());
+    assert!(ci.low <= 0.5 - error && ci.high >= 0.5 + error, "{ci:?}");
+    assert!((0.01..0.2).contains(&lines_error), "{lines_error}");
+    assert_eq!(serial(2).real().objects[0].dram.as_ref().unwrap().windows_error, None);
     assert_eq!(in_windows(own(2), 8).verdict, Verdict::Clean);
     let few = in_windows(own(2), 4);
     assert_eq!((few.verdict, few.remote_share), (Verdict::Unknown, Some(0.0)));
     assert!(few.verdict_why.contains("counted in 4 windows, too few"), "{}", few.verdict_why);
-    let ci = few.remote_share_ci.unwrap();
-    assert_eq!((ci.low, ci.high), (0.0, 1.0));
+    for ci in [few.remote_share_ci.unwrap(), few.objects[0].remote_share_ci.unwrap()] {
+        assert_eq!((ci.low, ci.high), (0.0, 1.0));
+    }
+    assert_eq!(few.objects[0].dram.as_ref().unwrap().windows_error, None);
 }
 
 #[test]

@@ -77,6 +77,21 @@ fn windows_stand_for_what_was_not_counted_between_them() {
     let interval = &run.report.0["remote_share_ci"];
     assert!(interval["low"].as_f64() < Some(0.5) && interval["high"].as_f64() > Some(0.5), "{interval}");
     assert_eq!(run.report.0["verdict"], "affected", "{}", run.report.0["verdict_why"]);
+    // `a` is read to be written, and written back.
+    for (name, per_iteration) in [("a", 2.0), ("b", 1.0), ("c", 1.0)] {
+        let object = run.report.object(name).0;
+        let dram = &object["dram"];
+        let (near, far) = (dram["local"].as_f64().unwrap(), dram["remote"].as_f64().unwrap());
+        let (lines, error) =
+            (iterations * per_iteration * ARRAY_LINES, dram["windows_error"].as_f64().unwrap());
+        assert!((near + far - lines).abs() <= error * lines, "{name}: {dram}");
+        assert!(error < 0.05, "{name}: {dram}");
+        let interval = &object["remote_share_ci"];
+        assert!(
+            interval["low"].as_f64() < Some(0.5) && interval["high"].as_f64() > Some(0.5),
+            "{name}: {interval}"
+        );
+    }
 }
 
 #[test]

@@ -7,6 +7,7 @@ use super::{COUNTED, GUEST, JOURNAL, Tables, for_each_table, tables_of, write::w
 use crate::store::resolve::{Resolver, WrittenObjects};
 use anyhow::{Context, Result};
 use nearfar_host::symbols::Module;
+use nearfar_machine::Machine;
 use nearfar_parquet::{SEGMENT_ROWS, write};
 use nearfar_recording::{
     Columns, FORMAT_VERSION, KILLED, Loss, Meta, PageFaults, SampleSource, SampleSurvey, journal,
@@ -87,7 +88,7 @@ pub(super) fn finish_into(
 ) -> Result<Finished> {
     let mut segments = Writing::new(segments);
     let mut tables = Tables::default();
-    let counted = counted(dir).context("cannot read what the virtual machine counted")?;
+    let counted = counted(dir, &meta.machine).context("cannot read what the virtual machine counted")?;
     let mut add = |frame: journal::Frame| {
         tables.add(frame).context("the journal is of a version that this nearfar cannot read")?;
         segments.full(&mut tables)
@@ -141,7 +142,7 @@ fn frames(
 }
 
 /// What a virtual machine's plugin counted, as frames of a journal that belong to the recording's own.
-fn counted(dir: &Dir) -> Result<Vec<u8>> {
+fn counted(dir: &Dir, machine: &Machine) -> Result<Vec<u8>> {
     let guest = match dir.below(GUEST) {
         Ok(guest) => guest,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -155,7 +156,7 @@ fn counted(dir: &Dir) -> Result<Vec<u8>> {
     let mut known = Tables::default();
     frames(dir, JOURNAL, |frame| Ok(known.add(frame)?))?;
     let mut bytes = Vec::new();
-    merge(&known, counted).encode(&mut bytes);
+    merge(&known, counted, machine).encode(&mut bytes);
     Ok(bytes)
 }
 

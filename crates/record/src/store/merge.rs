@@ -3,11 +3,13 @@
 //! become address spaces.
 
 mod counted;
+mod page_factors;
 mod places;
 mod windows;
 
 use super::Tables;
 pub use counted::Counted;
+use nearfar_machine::Machine;
 use nearfar_recording::*;
 use places::Places;
 
@@ -15,9 +17,9 @@ use places::Places;
 /// thread's creation and its first word. // chosen
 const MOST_UNOWNED: f64 = 0.01;
 
-/// The rows that what was counted adds to a recording of which `known` is known.
-pub fn merge(known: &Tables, mut counted: Counted) -> Tables {
-    let counted_windows = windows::scale(&mut counted);
+/// The rows that what was counted on a machine adds to a recording of which `known` is known.
+pub fn merge(known: &Tables, mut counted: Counted, machine: &Machine) -> Tables {
+    let counted_windows = windows::scale(&mut counted, machine);
     let mut places = Places::new(known);
     let mut new = Tables {
         cpu_epochs: counted.epochs,
@@ -179,7 +181,7 @@ mod tests {
             });
         }
         samples.iter().for_each(|&tid| counted.samples.push(raw(tid, 0x1800, 1)));
-        merge(&known(), counted)
+        merge(&known(), counted, &Machine::unknown())
     }
 
     #[test]
@@ -241,7 +243,7 @@ mod tests {
             let (pid, from, page_node, write_lines, region) = (10, 0, 1, 0, 0);
             counted.pages.push(RawPage { pid, address, from, page_node, read_lines, write_lines, region });
         }
-        let merged = merge(&known, counted);
+        let merged = merge(&known, counted, &Machine::unknown());
         assert_eq!(merged.samples.address, [0x2f_100, 0x15_100]);
         assert_eq!(merged.page_traffic.read_lines, [4, 8]);
         assert_eq!((merged.losses.len(), merged.losses.count[0]), (1, 3));

@@ -173,14 +173,24 @@ fn far(page: &mut Page, r: &Report, o: &ObjectRow) {
     let blind = percent(Some(o.page_node_unknown_share));
     page.item(0, "far", &format!("{far}{how}; node of the page unknown {blind} of its {}", units(r)));
     if let Some(d) = &o.dram {
-        page.item(0, "lines", &dram(d));
+        page.item(0, "lines", &dram(r, d));
     }
 }
 
-fn dram(d: &DramLines) -> String {
-    let exact = if d.exact { "counted" } else { "estimated from samples" };
+fn dram(r: &Report, d: &DramLines) -> String {
+    let windows = r.counters.as_ref().and_then(|c| c.windows.as_ref());
+    let exact = match (d.exact, windows) {
+        (false, _) => "estimated from samples",
+        (true, None) => "counted",
+        (true, Some(_)) => "counted in windows",
+    };
+    let error = match (windows, d.windows_error) {
+        (Some(_), Some(error)) => format!(" ±{}", percent(Some(error))),
+        (Some(_), None) if d.exact => ", how far off is unknown".to_owned(),
+        _ => String::new(),
+    };
     format!(
-        "{} of their own node, {} of others, {exact}; bound then by {}",
+        "{} of their own node, {} of others, {exact}{error}; bound then by {}",
         count(d.local),
         count(d.remote),
         bound_most(&d.bound)
@@ -269,7 +279,7 @@ fn one_function(page: &mut Page, r: &Report, f: &FunctionRow, about: &About) {
     };
     page.item(0, "far", &far);
     if let Some(d) = &f.dram {
-        page.item(0, "lines", &dram(d));
+        page.item(0, "lines", &dram(r, d));
     }
     let line = |l: &UseRow| {
         let at = l.at.clone().unwrap_or_else(|| "unknown".to_owned());

@@ -145,6 +145,7 @@ pub fn counted(matrix: [[f64; 2]; 2], seconds: f64) -> Report {
             local: lines(share * (1.0 - remote)),
             remote: lines(share * remote),
             exact: true,
+            windows_error: None,
             bound: Vec::new(),
         });
     }

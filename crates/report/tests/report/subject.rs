@@ -1,7 +1,7 @@
 //! The page of one object or function: which one a name means, and that its rows are the report's own.
 
 use crate::{golden, samples};
-use nearfar_analyze::Report;
+use nearfar_analyze::{CountedInWindows, Report};
 use nearfar_report::subject::{NotFound, Only, Subject, find, names, to_json, to_text};
 use serde_json::Value;
 
@@ -87,6 +87,29 @@ fn the_page_and_the_json_have_the_same_repair_whatever_the_folder_of_the_source(
     w.placeable.as_mut().unwrap().parts[0].allocated_at = at;
     let text = to_text(&report, Subject::Object(0), "app.nearfar", "app.nearfar", 100, false);
     assert!(text.contains("fix       nearfar fix app.nearfar"), "{text}");
+}
+
+#[test]
+fn lines_that_were_counted_in_windows_say_how_far_off_they_are() {
+    let mut report = samples::simulated();
+    let page = |report: &Report, subject| to_text(report, subject, "app.nearfar", "app.nearfar", 120, false);
+    assert!(page(&report, Subject::Object(0)).contains("of others, counted; bound"));
+    report.counters.as_mut().unwrap().windows = Some(CountedInWindows {
+        windows: 37,
+        counted_instructions: 10,
+        instructions: 100,
+        lines_error: Some(0.01),
+        remote_share_error: Some(0.01),
+        seconds_error: Some(0.01),
+        cut_error: None,
+    });
+    let unknown = page(&report, Subject::Object(0));
+    assert!(unknown.contains("of others, counted in windows, how far off is unknown; bound"), "{unknown}");
+    report.objects[0].dram.as_mut().unwrap().windows_error = Some(0.032);
+    let known = page(&report, Subject::Object(0));
+    assert!(known.contains("of others, counted in windows ±3.2 %; bound"), "{known}");
+    let function = page(&report, Subject::Function(0));
+    assert!(function.contains("estimated from samples; bound"), "{function}");
 }
 
 #[test]

@@ -49,7 +49,8 @@ pub fn simulated() -> Report {
         o.remote_share_exact = true;
         o.distance = distance(0.5, 0.5);
         let bound = bound(&[(memory, 0.93), (Binding::Concurrency, 0.07)]);
-        o.dram = Some(DramLines { local: 4_000_000, remote: 4_000_000, exact: true, bound });
+        o.dram =
+            Some(DramLines { local: 4_000_000, remote: 4_000_000, exact: true, windows_error: None, bound });
     }
     r.objects[2].remote_share_exact = false;
     r.objects[2].remote_share_ci = interval(0.431, 0.562);
@@ -57,13 +58,21 @@ pub fn simulated() -> Report {
         local: 11_500_000,
         remote: 11_400_000,
         exact: false,
+        windows_error: None,
         bound: bound(&[(memory, 0.93), (Binding::Link { from: 0, to: 1 }, 0.07)]),
     });
     let last = r.functions.len() - 1;
     let compute = bound(&[(Binding::Core, 1.0)]);
-    r.functions[last].dram = Some(DramLines { local: 1000, remote: 0, exact: false, bound: compute.clone() });
+    r.functions[last].dram =
+        Some(DramLines { local: 1000, remote: 0, exact: false, windows_error: None, bound: compute.clone() });
     for row in r.objects.iter_mut().flat_map(|o| &mut o.accessed_at).chain(&mut r.functions[0].lines) {
-        row.dram = Some(DramLines { local: 1000, remote: 1000, exact: false, bound: compute.clone() });
+        row.dram = Some(DramLines {
+            local: 1000,
+            remote: 1000,
+            exact: false,
+            windows_error: None,
+            bound: compute.clone(),
+        });
     }
     r.findings[0].predicted_why = Some(
         "the counts are of this placement; record the repaired program on the same machine and compare the times".into(),

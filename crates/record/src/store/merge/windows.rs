@@ -5,7 +5,9 @@
 //! instructions, and so do the places of windows: each stands for its surroundings, also one that is short of instructions because they wait.
 
 use super::counted::Counted;
-use nearfar_recording::raw::{RawPage, RawUncounteds};
+use super::page_factors::PageFactors;
+use nearfar_machine::Machine;
+use nearfar_recording::raw::RawUncounteds;
 use nearfar_recording::{
     BETWEEN_WINDOWS, Columns, CountedWindow, CountedWindows, CpuEpoch, EpochTraffic, Loss, NONE, UNCOUNTED,
 };
@@ -15,12 +17,12 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 const LEAST_INSTRUCTIONS: u64 = 1000;
 
 /// Multiplies counts, and gives epochs new numbers: those that are left follow each other. Gives the windows; none if everything was counted.
-pub(super) fn scale(counted: &mut Counted) -> CountedWindows {
+pub(super) fn scale(counted: &mut Counted, machine: &Machine) -> CountedWindows {
     if counted.uncounted.is_empty() {
         return CountedWindows::default();
     }
     let windows = Windows::new(counted);
-    let pages = PageFactors::new(counted, &windows);
+    let pages = PageFactors::new(counted, machine, |epoch, cpu| windows.factor(epoch, cpu));
     for i in 0..counted.pages.len() {
         let row = counted.pages.row(i);
         let [read, written] = pages.of(&row);
@@ -296,36 +298,10 @@ fn by_place(uncounted: &RawUncounteds) -> BTreeMap<(u8, u32, u16), Did> {
     found
 }
 
-/// What the lines of pages are multiplied by: as those of their node are by all cpus together. Which cpu moved a page's lines is not known.
-struct PageFactors(HashMap<(u8, i16), [(u64, f64); 2]>);
-
-impl PageFactors {
-    fn new(counted: &Counted, windows: &Windows) -> PageFactors {
-        let mut sums: HashMap<(u8, i16), [(u64, f64); 2]> = HashMap::new();
-        for row in counted.traffic.rows() {
-            let factor = windows.factor(row.epoch, row.cpu);
-            let sums = sums.entry((row.region, row.page_node)).or_default();
-            for (sum, lines) in
-                sums.iter_mut().zip([row.read_lines, row.write_lines.saturating_add(row.stream_lines)])
-            {
-                sum.0 = sum.0.saturating_add(lines);
-                sum.1 += lines as f64 * factor;
-            }
-        }
-        PageFactors(sums)
-    }
-
-    /// Of lines that are read, and written.
-    fn of(&self, page: &RawPage) -> [f64; 2] {
-        let sums = self.0.get(&(page.region, page.page_node)).copied().unwrap_or_default();
-        sums.map(|(lines, scaled)| if lines > 0 { scaled / lines as f64 } else { 1.0 })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nearfar_recording::raw::{RawSample, RawUncounted};
+    use nearfar_recording::raw::{RawPage, RawSample, RawUncounted};
 
     fn epoch(epoch: u32, region: u8, cpu: u16, instructions: u64) -> CpuEpoch {
         CpuEpoch {
@@ -384,6 +360,11 @@ mod tests {
         }
     }
 
+    /// A node of one cpu each.
+    fn machine() -> Machine {
+        Machine::from_shape("2x1").unwrap()
+    }
+
     #[test]
     fn counts_stand_for_what_each_cpu_ran_around_their_window() {
         let mut counted = Counted::default();
@@ -410,7 +391,7 @@ mod tests {
             write_lines: 20,
             region: 0,
         });
-        let windows = scale(&mut counted);
+        let windows = scale(&mut counted, &machine());
         assert_eq!(windows.first_epoch, [0, 2]);
         assert_eq!(windows.last_epoch, [1, 2]);
         assert_eq!(windows.counted_instructions, [15_000, 8000]);
@@ -442,7 +423,7 @@ mod tests {
         }
         counted.uncounted.push(uncounted(42, 0, 1, 3000));
         counted.uncounted.push(uncounted(62, 0, 1, 7000));
-        scale(&mut counted);
+        scale(&mut counted, &machine());
         let of_cpu = |cpu| {
             counted.epochs.rows().filter(|row| row.cpu == cpu).map(|row| row.instructions).collect::<Vec<_>>()
         };
@@ -457,7 +438,7 @@ mod tests {
         counted.epochs.push(epoch(6, 1, 0, 2000));
         counted.uncounted.push(uncounted(7, 0, 0, 2000));
         counted.uncounted.push(uncounted(7, 1, 1, 3000));
-        let windows = scale(&mut counted);
+        let windows = scale(&mut counted, &machine());
         assert_eq!((windows.region, windows.first_epoch), (vec![0, 1], vec![0, 2]));
         assert_eq!(counted.epochs.instructions, [4000, 2000]);
         assert_eq!(
@@ -470,7 +451,7 @@ mod tests {
     fn without_windows_nothing_changes() {
         let mut counted = Counted::default();
         counted.epochs.push(epoch(5, 0, 0, 2000));
-        assert!(scale(&mut counted).is_empty());
+        assert!(scale(&mut counted, &machine()).is_empty());
         assert_eq!(counted.epochs.epoch, [5]);
     }
 }
