@@ -19,7 +19,7 @@ use super::phases::PhaseCounters;
 use super::reach::Reach;
 use super::spent::Spent;
 use super::stats::{BLOCKS, Block, SparseBlocks, Sum};
-use super::windowed::RowLines;
+use super::windowed::LinesInWindows;
 use nearfar_recording::{Resolution, SampleSource};
 
 /// Bins of an object's extent, for patterns and ranges.
@@ -266,7 +266,7 @@ pub struct Counters {
     /// By (row, site, resource that bound then): weight.
     pub line_bounds: FastMap<(u32, u32, u16), u64>,
     /// By row: lines in each window, if there are any.
-    pub in_windows: FastMap<u32, RowLines>,
+    pub in_windows: FastMap<u32, LinesInWindows>,
     /// By (function's site, resource): weight, of all samples.
     pub function_bounds: FastMap<(u32, u16), u64>,
     /// By (phase, kind of line): samples that read and that wrote, in two halves.

@@ -16,7 +16,7 @@ use super::space::MOST_CONSTANT;
 use super::stats::{Block, share_interval};
 use super::touchers::Toucher;
 use super::value::{Basis, Interval, PageOrigins, Pattern};
-use super::windowed::{self, RowErrors, Windowed};
+use super::windowed::{LinesInWindows, RowErrors, Windowed};
 use super::written;
 use nearfar_machine::Machine;
 use nearfar_recording::{NONE, ObjectKind};
@@ -327,7 +327,7 @@ fn use_counts(f: &mut RowUse, counted: &RowLines) {
 
 /// What windows leave open of an object, besides: all of its share if they say nothing of it. What it has at risk is a finding then as it was, of a report
 /// without a verdict.
-fn in_windows(f: &mut RowUse, windowed: &Windowed, used: Option<&windowed::RowLines>) {
+fn in_windows(f: &mut RowUse, windowed: &Windowed, used: Option<&LinesInWindows>) {
     f.windows = used.and_then(|used| windowed.errors_of_row(used));
     let [share, at_risk] = f.windows.map_or([1.0, 0.0], |errors| [errors.remote_share, errors.at_risk]);
     f.remote_ci = f.remote_ci.map(|interval| interval.wider(share));

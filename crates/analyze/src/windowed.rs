@@ -39,7 +39,7 @@ struct Did {
 type Window = BTreeMap<u16, Did>;
 
 /// Lines of one object by (window, cpu): all, and those from and to far memory.
-pub type RowLines = FastMap<(u32, u16), [u64; 2]>;
+pub type LinesInWindows = FastMap<(u32, u16), [u64; 2]>;
 
 /// How far off what is known of one object is, because accesses were counted in windows only.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -70,22 +70,23 @@ impl Windowed {
         let table = &input.counted_windows;
         let marked = !judge.whole && table.region.contains(&1);
         let rows: Vec<_> = table.rows().filter(|row| !marked || row.region == 1).collect();
+        if rows.is_empty() {
+            return None;
+        }
+        let epochs: Vec<_> = rows.iter().map(|row| (row.first_epoch, row.last_epoch)).collect();
         let sum = |of: fn(&nearfar_recording::CountedWindow) -> u64| rows.iter().map(of).sum::<u64>();
         let counted = [sum(|row| row.counted_instructions), sum(|row| row.instructions)];
-        let epochs = rows.iter().map(|row| (row.first_epoch, row.last_epoch)).collect();
-        let mut windowed = Windowed::of(vec![Window::new(); rows.len()], counted);
-        windowed.epochs = epochs;
+        let mut windows = vec![Window::new(); rows.len()];
         for row in input.cpu_epochs.rows() {
-            if let Some(window) = windowed.of_epoch(row.epoch) {
-                let did = windowed.windows[window].entry(row.cpu).or_default();
-                did.instructions += row.instructions as f64;
+            if let Some(window) = window_of(&epochs, row.epoch) {
+                windows[window].entry(row.cpu).or_default().instructions += row.instructions as f64;
             }
         }
         for row in input.epoch_traffic.rows() {
-            if let Some(window) = windowed.of_epoch(row.epoch) {
+            if let Some(window) = window_of(&epochs, row.epoch) {
                 let lines = (row.read_lines + row.write_lines + row.stream_lines) as f64;
                 let (from, page_node) = (nodes.of_cpu(row.cpu), nodes.position(row.page_node));
-                let did = windowed.windows[window].entry(row.cpu).or_default();
+                let did = windows[window].entry(row.cpu).or_default();
                 did.lines += lines;
                 *did.of_memory.entry(page_node).or_default() += lines;
                 if from != page_node && from != UNKNOWN && page_node != UNKNOWN {
@@ -93,27 +94,20 @@ impl Windowed {
                 }
             }
         }
-        windowed.add_instructions();
-        (!rows.is_empty()).then_some(windowed)
+        Some(Windowed::of(epochs, windows, counted))
     }
 
-    fn of(windows: Vec<Window>, counted: [u64; 2]) -> Windowed {
-        let mut windowed = Windowed { epochs: Vec::new(), windows, counted, instructions: BTreeMap::new() };
-        windowed.add_instructions();
-        windowed
-    }
-
-    fn add_instructions(&mut self) {
-        self.instructions.clear();
-        for (&cpu, did) in self.windows.iter().flatten() {
-            *self.instructions.entry(cpu).or_default() += did.instructions;
+    fn of(epochs: Vec<(u32, u32)>, windows: Vec<Window>, counted: [u64; 2]) -> Windowed {
+        let mut instructions: BTreeMap<u16, f64> = BTreeMap::new();
+        for (&cpu, did) in windows.iter().flatten() {
+            *instructions.entry(cpu).or_default() += did.instructions;
         }
+        Windowed { epochs, windows, counted, instructions }
     }
 
     /// The window that an epoch is in.
     pub fn of_epoch(&self, epoch: u32) -> Option<usize> {
-        let at = self.epochs.partition_point(|window| window.0 <= epoch).checked_sub(1)?;
-        (epoch <= self.epochs[at].1).then_some(at)
+        window_of(&self.epochs, epoch)
     }
 
     /// How far off the counts are, with the time that they take if it is known.
@@ -162,7 +156,7 @@ impl Windowed {
     }
 
     /// How far off what is known of an object is, by its samples in each window: also by how few they are. `None` if windows are too few, or it has no samples.
-    pub fn errors_of_row(&self, used: &RowLines) -> Option<RowErrors> {
+    pub fn errors_of_row(&self, used: &LinesInWindows) -> Option<RowErrors> {
         let [lines, far] = [0, 1].map(|n| used.values().map(|row| row[n] as f64).sum::<f64>());
         let share = far / lines;
         let each = |of: &dyn Fn([f64; 2]) -> f64| -> Values {
@@ -226,6 +220,12 @@ impl Windowed {
     }
 }
 
+/// The window that an epoch is in, of windows with these first and last ones.
+fn window_of(windows: &[(u32, u32)], epoch: u32) -> Option<usize> {
+    let at = windows.partition_point(|window| window.0 <= epoch).checked_sub(1)?;
+    (epoch <= windows[at].1).then_some(at)
+}
+
 /// A value of each (window, cpu); 0 where there is none.
 type Values = BTreeMap<(usize, u16), f64>;
 
@@ -269,9 +269,13 @@ mod tests {
         (0..count).map(one).collect()
     }
 
+    fn made_of(windows: Vec<Window>, counted: [u64; 2]) -> Windowed {
+        Windowed::of(Vec::new(), windows, counted)
+    }
+
     /// A twentieth was counted, and half of the time waits for memory.
     fn found(windows: &[Window]) -> CountedInWindows {
-        Windowed::of(windows.to_vec(), [1, 20]).errors_of(0.5)
+        made_of(windows.to_vec(), [1, 20]).errors_of(0.5)
     }
 
     #[test]
@@ -349,14 +353,14 @@ mod tests {
     }
 
     /// Samples of an object in windows of a cpu, each of which stands for a hundred lines.
-    fn row(lines: &[[u64; 2]]) -> RowLines {
+    fn row(lines: &[[u64; 2]]) -> LinesInWindows {
         lines.iter().enumerate().map(|(n, &lines)| ((n as u32, 0), lines)).collect()
     }
 
     #[test]
     fn an_object_is_as_uncertain_as_its_windows_and_its_samples_differ() {
         let windows = made(20, 0.0, &mut Random::new(7));
-        let windowed = Windowed::of(windows, [1, 20]);
+        let windowed = made_of(windows, [1, 20]);
         let same = windowed.errors_of_row(&row(&[[1000, 500]; 20])).unwrap();
         assert!((same.lines - BETWEEN_RUNS).abs() < 1e-9, "{same:?}");
         assert!((same.remote_share - BETWEEN_RUNS / 2.0).abs() < 1e-9, "{same:?}");
@@ -369,9 +373,9 @@ mod tests {
         let alone = student(12) * (20.0 / 2.0 * 0.95f64).sqrt() * 1000.0 / 10_000.0;
         assert!((turns.lines - alone.hypot(BETWEEN_RUNS)).abs() < 1e-9, "{turns:?} {alone}");
         assert!((turns.remote_share - BETWEEN_RUNS / 2.0).abs() < 1e-9, "{turns:?}");
-        let few = Windowed::of(made(LEAST_WINDOWS - 1, 0.0, &mut Random::new(7)), [1, 20]);
+        let few = made_of(made(LEAST_WINDOWS - 1, 0.0, &mut Random::new(7)), [1, 20]);
         assert_eq!(few.errors_of_row(&row(&[[1000, 500]; 7])), None);
-        assert_eq!(windowed.errors_of_row(&RowLines::default()), None);
+        assert_eq!(windowed.errors_of_row(&LinesInWindows::default()), None);
     }
 
     #[test]
@@ -385,7 +389,7 @@ mod tests {
                 [100 * seen, 100 * (0..seen).filter(|_| random.unit() < 0.25).count() as u64]
             };
             let used: Vec<[u64; 2]> = (0..20).map(|_| of()).collect();
-            let errors = Windowed::of(windows, [1, 20]).errors_of_row(&row(&used)).unwrap();
+            let errors = made_of(windows, [1, 20]).errors_of_row(&row(&used)).unwrap();
             let [lines, far] = [0, 1].map(|n| used.iter().map(|lines| lines[n] as f64).sum::<f64>());
             held += u32::from((lines - 20.0 * 1600.0).abs() <= errors.lines * lines);
             held += u32::from((far / lines - 0.25).abs() <= errors.remote_share);

@@ -140,9 +140,10 @@ pub struct ObjectRow {
     /// Share of its samples whose page is on another node, of those whose page's node is known; null if none is known.
     #[schemars(range(min = 0, max = 1))]
     pub remote_share: Option<f64>,
-    /// 95 % interval. For counted runs: lower and upper bound, because lines of a page shared by two objects cannot be assigned.
+    /// 95 % interval. For counted runs: lower and upper bound, because lines of a page shared by two objects cannot be assigned; where they were counted in
+    /// windows, wider by how far off these are.
     pub remote_share_ci: Option<Interval>,
-    /// Whether `remote_share` is of counts of every line instead of samples.
+    /// Whether `remote_share` is of counts of every line (or of every one in windows: `counters.windows`) instead of samples.
     pub remote_share_exact: bool,
     /// Its lines from and to DRAM; null where lines are not what is counted.
     pub dram: Option<DramLines>,

@@ -108,8 +108,6 @@ void interrupts_on(uint64_t cpu) {
     if (all) closedir(all);
 }
 
-#define CLOCK "/sys/devices/system/clocksource/clocksource0/current_clocksource"
-
 /* The kernel measures its counter of time for a second after it has begun, with the counter's first estimate as its clock ("tsc-early"), and
  * then changes to "tsc" with all cpus stopped. A snapshot of before would have that in each run, during the program. */
 static void wait_for_the_clock(void) {

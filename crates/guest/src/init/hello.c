@@ -105,7 +105,7 @@ char *hello_text(void) {
     if (uname(&name) != 0) fail("cannot ask for", "the kernel's name");
     say("version=%d\nrelease=%s\n", NF_GUEST_VERSION, name.release);
     say_symbols();
-    say_file("clocksource", "/sys/devices/system/clocksource/clocksource0/current_clocksource");
+    say_file("clocksource", CLOCK);
     say_file("nodes", "/sys/devices/system/node/online");
     say_file("cpus", "/sys/devices/system/cpu/online");
     for (unsigned node = 0, last = last_node(); node <= last; node++) {

@@ -18,6 +18,9 @@ bool write_file(const char *path, const char *text);
 char *read_file(const char *path, size_t *size);
 void make_directory(const char *path);
 
+/* What the kernel reads the time from. */
+#define CLOCK "/sys/devices/system/clocksource/clocksource0/current_clocksource"
+
 /* hello.c */
 char *hello_text(void);
 

@@ -167,6 +167,7 @@ fn far(page: &mut Page, r: &Report, o: &ObjectRow) {
     let far = super::super::text::remote(o.remote_share, o.remote_share_ci, o.remote_share_exact);
     let how = match (o.remote_share, o.remote_share_exact) {
         (None, _) => ": no sample's page has a known node, or there are too few",
+        (_, true) if in_windows(r) => ", counted in windows (95 % interval)",
         (_, true) => ", counted",
         (_, false) => " (95 % interval)",
     };
@@ -177,17 +178,21 @@ fn far(page: &mut Page, r: &Report, o: &ObjectRow) {
     }
 }
 
+/// Whether accesses were counted in windows only.
+fn in_windows(r: &Report) -> bool {
+    r.counters.as_ref().is_some_and(|c| c.windows.is_some())
+}
+
 fn dram(r: &Report, d: &DramLines) -> String {
-    let windows = r.counters.as_ref().and_then(|c| c.windows.as_ref());
-    let exact = match (d.exact, windows) {
+    let exact = match (d.exact, in_windows(r)) {
         (false, _) => "estimated from samples",
-        (true, None) => "counted",
-        (true, Some(_)) => "counted in windows",
+        (true, false) => "counted",
+        (true, true) => "counted in windows",
     };
-    let error = match (windows, d.windows_error) {
-        (Some(_), Some(error)) => format!(" ±{}", percent(Some(error))),
-        (Some(_), None) if d.exact => ", how far off is unknown".to_owned(),
-        _ => String::new(),
+    let error = match d.windows_error {
+        Some(error) => format!(" ±{}", percent(Some(error))),
+        None if d.exact && in_windows(r) => ", how far off is unknown".to_owned(),
+        None => String::new(),
     };
     format!(
         "{} of their own node, {} of others, {exact}{error}; bound then by {}",

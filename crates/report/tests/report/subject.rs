@@ -104,6 +104,7 @@ fn lines_that_were_counted_in_windows_say_how_far_off_they_are() {
         cut_error: None,
     });
     let unknown = page(&report, Subject::Object(0));
+    assert!(unknown.contains("50 %, counted in windows (95 % interval);"), "{unknown}");
     assert!(unknown.contains("of others, counted in windows, how far off is unknown; bound"), "{unknown}");
     report.objects[0].dram.as_mut().unwrap().windows_error = Some(0.032);
     let known = page(&report, Subject::Object(0));

@@ -21,8 +21,8 @@ impl PageFactors {
             let factor = factor(row.epoch, row.cpu);
             let from = machine.node_of_cpu(row.cpu.into()).and_then(|node| i16::try_from(node).ok());
             let lines = [row.read_lines, row.write_lines.saturating_add(row.stream_lines)];
-            for from in [from, None].iter().skip(usize::from(from.is_none())) {
-                let sums = sums.entry((row.region, *from, row.page_node)).or_default();
+            for from in from.into_iter().map(Some).chain([None]) {
+                let sums = sums.entry((row.region, from, row.page_node)).or_default();
                 for (sum, lines) in sums.iter_mut().zip(lines) {
                     sum.0 = sum.0.saturating_add(lines);
                     sum.1 += lines as f64 * factor;
