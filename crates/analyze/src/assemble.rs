@@ -2,6 +2,7 @@
 
 use super::along::along;
 use super::blame::Waiting;
+use super::bounds::Bounds;
 use super::cached;
 use super::code::Code;
 use super::computed::Open;
@@ -61,7 +62,11 @@ pub fn assemble(
     }
     let held = if caches.is_ok() { None } else { held::held(input, judge, context, counters, rows) };
     let waiting = Waiting::new(input, counters);
-    let open = Open::new(context, counters, rows, &waiting, held.as_ref(), caches.is_ok());
+    let bounds = Bounds::new(input, judge, context, counters);
+    let open = Open::new(context, counters, rows, &waiting, held.as_ref(), &bounds, caches.is_ok());
+    if caches.is_err() {
+        shares.without(bounds.settled_share());
+    }
     if open.share > 0.0 {
         shares.lowered(open.share, THRESHOLD);
     }
@@ -92,7 +97,7 @@ pub fn assemble(
         Basis::StallTime => {
             let held = |row: u32| held.as_ref().is_some_and(|held| held.far.contains_key(&row));
             let cached = |row: u32| caches.is_ok() || held(row);
-            Estimate::new(input, judge, context, counters, &waiting, cached)
+            Estimate::new(input, judge, context, counters, &waiting, &bounds, cached)
         }
         _ => Err("samples of a clock are not what shares are of".to_string()),
     };
@@ -244,6 +249,7 @@ pub fn assemble(
         caches: caches.ok(),
         caches_may_hold: held.map(|h| h.report),
         loops_may_compute: open.computed,
+        excerpts: bounds.report,
         distance: shares.distance,
         page_node_unknown_share: share(counters.page_node_unknown, counters.memory.weight),
         unattributed_share: counters.unattributed as f64 / total,

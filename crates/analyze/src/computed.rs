@@ -24,6 +24,7 @@
 //! instruction that has nearly all samples of its loop waits, at whatever speed ([`super::blame`]).
 
 use super::blame::Waiting;
+use super::bounds::Bounds;
 use super::context::Context;
 use super::counters::Counters;
 use super::hash::{FastMap, FastSet};
@@ -61,6 +62,7 @@ impl Open {
         row_uses: &[RowUse],
         waiting: &Waiting,
         held: Option<&Held>,
+        bounds: &Bounds,
         cached: bool,
     ) -> Open {
         if context.measure.basis != Basis::StallTime || context.finder.nodes.count < 2 || cached {
@@ -74,8 +76,12 @@ impl Open {
         // Of each row, what is not in loops of known speed and does not wait in others; next to nothing of the time is left alone, as above.
         let timed =
             |row: u32| computed.timed_by_row.get(&row).copied().unwrap_or(0) + waiting.far(row) as u64;
-        let mut untimed: Vec<u64> =
-            row_uses.iter().map(|f| f.remote.saturating_sub(timed(f.row as u32))).collect();
+        // Nor of what excerpts say that it cannot wait.
+        let settled = |row: u32| bounds.settled.get(&row).copied().unwrap_or(0.0) as u64;
+        let mut untimed: Vec<u64> = row_uses
+            .iter()
+            .map(|f| f.remote.saturating_sub(timed(f.row as u32) + settled(f.row as u32)))
+            .collect();
         let untimed_of_all = untimed.iter().sum::<u64>() as f64;
         let told = context.native.knows_speeds() && untimed_of_all / time >= LEAST;
         let untimed_of_all = if told { untimed_of_all } else { 0.0 };
@@ -88,8 +94,10 @@ impl Open {
             let may_compute = computed.by_row.get(&row).copied().unwrap_or(0.0);
             let untimed = untimed[at] as f64;
             let may_be_held = held.and_then(|h| h.far.get(&row)).copied().unwrap_or(0) as f64;
-            let both = (may_compute + may_be_held).min(f.remote as f64);
-            of_rows += (both + untimed).min(f.remote as f64);
+            let may = f.remote.saturating_sub(settled(row)) as f64;
+            let both = (may_compute + may_be_held).min(may);
+            of_rows += (both + untimed).min(may);
+            let both = both + settled(row) as f64;
             let certain = (f.remote as f64 - both) / time;
             if both > 0.0 && both >= MOSTLY * f.remote as f64 && certain < WORTH {
                 open.rows.insert(f.row);

@@ -3,6 +3,7 @@
 use super::blocks::Blocks;
 use super::counters::Counters;
 use super::exact::Exact;
+use super::excerpted::Excerpted;
 use super::hash::{FastSet, IdIndex};
 use super::input::Input;
 use super::measure::Measure;
@@ -49,6 +50,8 @@ pub struct Context<'a> {
     pub measure: &'a Measure,
     /// How long iterations of loops took.
     pub native: &'a Native,
+    /// Excerpts, by pages of code.
+    pub excerpted: &'a Excerpted,
     /// Counts of pages.
     pub exact: Option<&'a Exact>,
     /// What bound in each epoch.

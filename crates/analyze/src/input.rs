@@ -50,6 +50,8 @@ pub struct Input {
     /// Their instructions that access memory.
     pub loop_operands: LoopOperands,
     pub progress: Progresses,
+    pub excerpts: Excerpts,
+    pub excerpt_blocks: ExcerptBlocks,
     pub faults: PageFaults,
     pub locations: Locations,
     pub modules: Modules,

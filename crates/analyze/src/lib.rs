@@ -19,6 +19,7 @@ mod assemble;
 mod attribute;
 mod blame;
 mod blocks;
+mod bounds;
 mod by_row;
 mod cache_room;
 mod cached;
@@ -26,12 +27,14 @@ mod cases;
 mod code;
 mod computed;
 mod context;
+mod core_figures;
 mod counters;
 mod counts;
 mod elsewhere;
 mod ended;
 mod estimate;
 mod exact;
+mod excerpted;
 mod findings;
 mod gain;
 mod hardware;
@@ -243,6 +246,7 @@ fn prepared<T>(
     };
     let counts = counts::Counts { traffic, timing, windows };
     let native = native::Native::new(input, judge);
+    let excerpted = excerpted::Excerpted::new(input);
     let elsewhere = elsewhere::rows(input, &finder, &rows);
     let context = context::Context {
         input,
@@ -259,6 +263,7 @@ fn prepared<T>(
         region: &region,
         measure: &measure,
         native: &native,
+        excerpted: &excerpted,
         exact: exact.as_ref(),
         timing: counts.timing.as_ref().ok(),
         windowed: windowed.as_ref(),

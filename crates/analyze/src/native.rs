@@ -343,30 +343,11 @@ fn line_bytes(bytes: u32) -> f64 {
 }
 
 /// Whether the machine's far memory gives what the loops take. On the recorded machine it was seen to; on another one its
-/// figures must say so: lines in flight over the latency for each thread, and for all of them the bandwidth between two nodes and of one.
+/// figures must say so.
 fn sustain(paces: &mut FastMap<(u32, u32), Pace>, judge: &Judge) {
     if judge.assume.is_none() {
         return;
     }
-    let figures = &judge.machine.figures;
-    let nodes = judge.machine.nodes.len();
-    let far = || (0..nodes).flat_map(|a| (0..nodes).filter(move |&b| b != a).map(move |b| (a, b)));
-    let cpus = |node: usize| !judge.machine.nodes[node].cpus.is_empty();
-    let latency = figures.latency_ns.as_ref().and_then(Matrix::unless_assumed).and_then(|m| {
-        far().filter(|&(from, _)| cpus(from)).filter_map(|(a, b)| m.get(a, b)).reduce(f64::max)
-    });
-    let lines = figures.core.outstanding_lines.as_ref().map(|f| f.value);
-    let of_core = figures.core.read_gbs.as_ref().map_or(f64::INFINITY, |f| f.value);
-    let a_thread = latency.zip(lines).map(|(ns, lines)| of_core.min(lines * LINE_BYTES as f64 / ns));
-    let pair = figures.pair_read_gbs.as_ref().and_then(Matrix::unless_assumed).and_then(|m| {
-        far().filter(|&(from, _)| cpus(from)).filter_map(|(a, b)| m.get(a, b)).reduce(f64::min)
-    });
-    let link = figures.links.iter().map(|l| l.count.value * l.gbs_per_direction.value).reduce(f64::min);
-    let between = pair.into_iter().chain(link).reduce(f64::min);
-    // All of it may be one node's.
-    let memory =
-        figures.bandwidth.iter().filter_map(|b| b.read_gbs.as_ref()).map(|f| f.value).reduce(f64::min);
-    let all = between.map(|gbs| gbs.min(memory.unwrap_or(f64::INFINITY)));
     let together = |paces: &FastMap<(u32, u32), Pace>, of: fn(&Pace) -> Option<f64>| -> f64 {
         let mut of_threads: FastMap<u32, f64> = FastMap::default();
         for ((thread, _), pace) in paces.iter() {
@@ -377,14 +358,48 @@ fn sustain(paces: &mut FastMap<(u32, u32), Pace>, judge: &Judge) {
     };
     let all_bytes = together(paces, |pace| pace.bytes_per_ns);
     let all_ahead = together(paces, |pace| pace.ahead_per_ns);
-    let given = |takes: Option<f64>, together: f64| {
-        takes
-            .zip(a_thread)
-            .zip(all)
-            .is_some_and(|((takes, thread), all)| takes <= SUSTAINED * thread && together <= SUSTAINED * all)
-    };
+    let gives = Gives::new(judge);
+    let given = |takes: Option<f64>, together: f64| takes.is_some_and(|takes| gives.enough(takes, together));
     for pace in paces.values_mut() {
-        pace.sustained = nodes < 2 || given(pace.bytes_per_ns, all_bytes);
+        pace.sustained = judge.machine.nodes.len() < 2 || given(pace.bytes_per_ns, all_bytes);
         pace.ahead = given(pace.ahead_per_ns, all_ahead);
+    }
+}
+
+/// What a machine's far memory gives: lines in flight over the latency for each thread, and for all of them the bandwidth between two nodes and
+/// of one. Bytes per ns; `None` where a figure is missing.
+pub(super) struct Gives {
+    a_thread: Option<f64>,
+    all: Option<f64>,
+}
+
+impl Gives {
+    pub(super) fn new(judge: &Judge) -> Gives {
+        let figures = &judge.machine.figures;
+        let nodes = judge.machine.nodes.len();
+        let far = || (0..nodes).flat_map(|a| (0..nodes).filter(move |&b| b != a).map(move |b| (a, b)));
+        let cpus = |node: usize| !judge.machine.nodes[node].cpus.is_empty();
+        let latency = figures.latency_ns.as_ref().and_then(Matrix::unless_assumed).and_then(|m| {
+            far().filter(|&(from, _)| cpus(from)).filter_map(|(a, b)| m.get(a, b)).reduce(f64::max)
+        });
+        let lines = figures.core.outstanding_lines.as_ref().map(|f| f.value);
+        let of_core = figures.core.read_gbs.as_ref().map_or(f64::INFINITY, |f| f.value);
+        let a_thread = latency.zip(lines).map(|(ns, lines)| of_core.min(lines * LINE_BYTES as f64 / ns));
+        let pair = figures.pair_read_gbs.as_ref().and_then(Matrix::unless_assumed).and_then(|m| {
+            far().filter(|&(from, _)| cpus(from)).filter_map(|(a, b)| m.get(a, b)).reduce(f64::min)
+        });
+        let link = figures.links.iter().map(|l| l.count.value * l.gbs_per_direction.value).reduce(f64::min);
+        let between = pair.into_iter().chain(link).reduce(f64::min);
+        // All of it may be one node's.
+        let memory =
+            figures.bandwidth.iter().filter_map(|b| b.read_gbs.as_ref()).map(|f| f.value).reduce(f64::min);
+        Gives { a_thread, all: between.map(|gbs| gbs.min(memory.unwrap_or(f64::INFINITY))) }
+    }
+
+    /// Whether that is enough for what a thread takes, and for what all of them take together.
+    pub(super) fn enough(&self, takes: f64, together: f64) -> bool {
+        self.a_thread
+            .zip(self.all)
+            .is_some_and(|(thread, all)| takes <= SUSTAINED * thread && together <= SUSTAINED * all)
     }
 }

@@ -31,7 +31,7 @@ use super::history::PER_BLOCK;
 use super::input::Input;
 use super::page_table::PageTable;
 use super::space::Spaces;
-use nearfar_recording::{Access, NONE, ObjectKind, RangeKind};
+use nearfar_recording::{Access, Columns, NONE, ObjectKind, RangeKind};
 use protects::Protects;
 use races::Races;
 use std::ops::Range;
@@ -97,7 +97,8 @@ impl Placements {
     /// Replays faults and range events in the order of time.
     pub fn new(input: &Input, spaces: &Spaces, threads: &IdIndex) -> Placements {
         let mut p = Placements { page_bytes: input.meta.page_bytes.max(1), ..Placements::default() };
-        p.certain = input.meta.numa_balancing == 0;
+        // A copy that excerpts are taken of is a fork that the tables do not have.
+        p.certain = input.meta.numa_balancing == 0 && input.excerpts.is_empty();
         p.tables.resize_with(spaces.spaces.len(), PageTable::default);
         p.parents = spaces.spaces.iter().map(|s| s.parent).collect();
         p.children.resize_with(spaces.spaces.len(), Default::default);

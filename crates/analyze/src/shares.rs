@@ -47,6 +47,15 @@ impl Shares {
         }
     }
 
+    /// Takes into account that samples on far pages did not wait for memory, a share of the time.
+    pub fn without(&mut self, settled: f64) {
+        let less = |share: f64| (share - settled).max(0.0);
+        self.remote_of_all = self.remote_of_all.map(less);
+        self.remote_of_all_ci = self
+            .remote_of_all_ci
+            .map(|sampled| Interval { low: less(sampled.low), high: less(sampled.high) });
+    }
+
     /// Takes into account that samples on far pages may not have waited for memory; how many of `open`, a share of the time, is
     /// unknown. Where that decides on which side of `limit` the share of the time lies, the share is unknown.
     pub fn lowered(&mut self, open: f64, limit: f64) {

@@ -39,8 +39,10 @@ pub struct Spent {
     pub loops: Sums<(u32, u32), u64>,
     /// By (thread, loop of known speed, location of the blamed instruction, spot): samples that touch memory.
     pub operands: Sums<(u32, u32, u32, Spot), u64>,
-    /// By (thread, spot): samples that touch memory, outside of such loops.
-    pub beside: Sums<(u32, Spot), u64>,
+    /// By (thread, spot, page of code that excerpts were in): samples that touch memory, outside of such loops.
+    pub beside: Sums<(u32, Spot, u32), u64>,
+    /// By page of code that excerpts were in: all samples.
+    pub pages: Sums<u32, u64>,
 }
 
 impl Spent {
@@ -52,6 +54,7 @@ impl Spent {
         }
         other.loops.into_iter().for_each(|(key, from)| *self.loops.of(key) += from);
         other.operands.into_iter().for_each(|(key, from)| *self.operands.of(key) += from);
+        other.pages.into_iter().for_each(|(key, from)| *self.pages.of(key) += from);
         other.beside.into_iter().for_each(|(key, from)| *self.beside.of(key) += from);
     }
 }

@@ -151,6 +151,8 @@ pub struct Report {
     /// Samples on far pages that may be computing; they, too, are in the upper end of `remote_time_share_ci` only. Null if there are
     /// hardly any.
     pub loops_may_compute: Option<MayCompute>,
+    /// What was counted of copies of the program; null if none were made (`record --excerpts`).
+    pub excerpts: Option<ExcerptCounts>,
     /// Share of samples by distance of the node of the page; of the samples whose page's node is known.
     pub distance: Vec<DistanceShare>,
     /// Share of samples whose page's node is unknown, of those that touch memory.
@@ -213,6 +215,28 @@ impl Report {
         let samples = self.verdict == Verdict::Unknown && self.remote_time_share.is_none();
         MayNotWait::new(self.caches_may_hold.as_ref(), self.loops_may_compute.as_ref()).filter(|_| samples)
     }
+}
+
+/// What was counted of copies of the running program, each for some hundred million instructions.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct ExcerptCounts {
+    /// Excerpts that are long enough.
+    pub count: u64,
+    /// Excerpts that ended before, most often as they would have waited for another thread.
+    pub too_short: u64,
+    /// Instructions that were counted, once those before them had filled the caches.
+    pub instructions: u64,
+    /// Share of the time in code that was counted.
+    #[schemars(range(min = 0, max = 1))]
+    pub covered_share: f64,
+    /// Share of the time that waits for memory at most: what the counted lines take one after the other, and all other code; null with
+    /// `why`.
+    #[schemars(range(min = 0, max = 1))]
+    pub waits_at_most_share: Option<f64>,
+    /// Why that is not known.
+    pub why: Option<String>,
+    /// Where it comes from.
+    pub source: String,
 }
 
 /// CPU time of all processes that the command waited for.

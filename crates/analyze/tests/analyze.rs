@@ -12,6 +12,8 @@ mod capacity;
 mod cases;
 #[path = "analyze/estimate.rs"]
 mod estimate;
+#[path = "analyze/excerpted.rs"]
+mod excerpted;
 #[path = "analyze/findings.rs"]
 mod findings;
 #[path = "analyze/gain.rs"]

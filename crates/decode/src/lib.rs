@@ -64,6 +64,7 @@ pub mod loops;
 mod needs;
 mod operand;
 mod plan;
+pub mod translate;
 mod value;
 
 pub use needs::{Described, describe, of_avx512};

@@ -321,6 +321,11 @@ fn refused(at: i32, why: &io::Error) -> StartError {
 }
 
 impl Running {
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.pid as u32
+    }
+
     /// A descriptor that becomes readable when the child ends, for poll; −1 if there is none.
     pub fn poll_fd(&self) -> RawFd {
         self.pidfd.as_ref().map_or(-1, |fd| fd.as_raw_fd())
@@ -341,7 +346,10 @@ impl Running {
         let ended = unsafe {
             let mut info: libc::siginfo_t = std::mem::zeroed();
             let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
-            libc::waitid(libc::P_PID, self.pid as libc::id_t, &mut info, flags) == 0 && info.si_pid() != 0
+            let got = libc::waitid(libc::P_PID, self.pid as libc::id_t, &mut info, flags);
+            // A stop by a thread of ours that traces it is seen, too, whatever the flags are.
+            let ends = [libc::CLD_EXITED, libc::CLD_KILLED, libc::CLD_DUMPED];
+            got == 0 && info.si_pid() != 0 && ends.contains(&info.si_code)
         };
         if !ended {
             return None;

@@ -197,6 +197,8 @@ fn tables(rank: &Path) {
     save(rank, 0, &mut LoopStreams::default());
     save(rank, 0, &mut LoopOperands::default());
     save(rank, 0, &mut Progresses::default());
+    save(rank, 0, &mut Excerpts::default());
+    save(rank, 0, &mut ExcerptBlocks::default());
     save(rank, 0, &mut ChainFrames::default());
     save(rank, 0, &mut ObjectEnds::default());
     save(rank, 0, &mut SiteNames::default());

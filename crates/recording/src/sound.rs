@@ -176,6 +176,8 @@ sound! {
         .iter()
         .all(|x| x.is_finite());
     LoopStreams: |t, i| t.step[i].is_finite();
+    Excerpts: |t, i| time(t.time_ns[i]) && counts([t.instructions[i], t.counted[i], t.exchanged[i]]);
+    ExcerptBlocks: |t, i| counts([t.instructions[i], t.accesses[i]]) && counts(t.in_order(i)) && counts(t.at_random(i));
     LoopOperands: |t, i| t.hit_cycles[i].is_finite() && t.step[i].is_finite();
     Progresses: |t, i| time(t.time_ns[i]);
     // 2^40 bytes: no page is larger.

@@ -58,6 +58,8 @@ fn generated() -> String {
     table::<LoopStreams>(&mut out);
     table::<LoopOperands>(&mut out);
     table::<Progresses>(&mut out);
+    table::<Excerpts>(&mut out);
+    table::<ExcerptBlocks>(&mut out);
     table::<PageFaults>(&mut out);
     table::<Locations>(&mut out);
     table::<Modules>(&mut out);

@@ -22,6 +22,7 @@ mod directory;
 mod few;
 mod frames;
 mod hierarchy;
+pub mod ladder;
 mod layout;
 mod lock;
 mod mail;

@@ -1,6 +1,6 @@
 //! The time with memory elsewhere over the time now.
 
-use super::{Estimate, Thread};
+use super::{Beside, Estimate, Thread};
 use crate::counters::Counters;
 use crate::hash::FastMap;
 use crate::nodes::UNKNOWN;
@@ -151,8 +151,9 @@ impl Estimate {
             }
         }
         let flight = between(1.0, taken.beside);
-        for &(spot, ns, at_least) in &thread.beside {
-            let waits = taken.waits.max(at_least);
+        for &Beside { spot, ns, at_least, at_most } in &thread.beside {
+            // As many lines as there are take less time the more of them are on their way at a time.
+            let waits = taken.waits.min(at_most / flight).max(at_least);
             core_ns += ns * (1.0 - waits);
             let lines = ns * waits / self.figures.near_ns * flight;
             self.nodes_of(spot, thread.node, then, taken, &mut to);

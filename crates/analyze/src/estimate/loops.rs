@@ -2,6 +2,7 @@
 
 use super::streams::{Has, Moved, Range, Seen, moved};
 use crate::context::Context;
+use crate::core_figures::Figures;
 use crate::counters::Counters;
 use crate::hash::FastMap;
 use crate::input::Input;
@@ -27,17 +28,6 @@ pub struct Loop {
     pub writes_in_place: bool,
     /// Lines that it had in flight at least, as far as lines in no order go.
     pub flight: f64,
-}
-
-/// Figures of the judged machine.
-#[derive(Clone, Copy, Debug)]
-pub struct Figures {
-    /// Latency of near memory, ns.
-    pub near_ns: f64,
-    /// Lines that a core has in flight at most.
-    pub in_flight: f64,
-    /// Time of an instruction, ns.
-    pub instruction_ns: f64,
 }
 
 /// The loops of all threads. `caches`: bytes of the last-level cache that a thread has for itself, on the judged machine and on the recorded one.

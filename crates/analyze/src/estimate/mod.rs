@@ -10,8 +10,10 @@ mod loops;
 mod streams;
 
 use super::blame::Waiting;
+use super::bounds::Bounds;
 use super::cached::last_level;
 use super::context::Context;
+use super::core_figures::{Figures, figures, own_cache};
 use super::counters::Counters;
 use super::hash::FastSet;
 use super::input::{Input, Judge};
@@ -20,8 +22,9 @@ use super::slices::{Clock, slices};
 use super::spent::Spot;
 use super::stats::BLOCKS;
 use super::value::{LineEstimate, RepairPart};
-use loops::{Figures, Loop, loops};
-use nearfar_machine::{CacheLevel, Machine};
+use loops::{Loop, loops};
+use nearfar_machine::Machine;
+use nearfar_recording::NONE;
 use std::collections::BTreeMap;
 
 /// Where it comes from, in words.
@@ -42,8 +45,19 @@ struct Thread {
     /// Time that is certainly no memory's, ns.
     core_ns: f64,
     loops: Vec<Loop>,
-    /// Time on memory beside loops of known speed, ns, and the part of it that waits at least.
-    beside: Vec<(Spot, f64, f64)>,
+    /// Time on memory beside loops of known speed.
+    beside: Vec<Beside>,
+}
+
+/// Time on memory beside loops of known speed.
+#[derive(Clone, Copy, Debug)]
+struct Beside {
+    spot: Spot,
+    ns: f64,
+    /// Part of it that waits at least.
+    at_least: f64,
+    /// The same at most, if no two lines are on their way at a time: so many lines it is at most.
+    at_most: f64,
 }
 
 /// The estimate.
@@ -76,6 +90,7 @@ impl Estimate {
         context: &Context,
         counters: &Counters,
         waiting: &Waiting,
+        bounds: &Bounds,
         cached: impl Fn(u32) -> bool,
     ) -> Result<Estimate, String> {
         let nodes = context.finder.nodes;
@@ -121,19 +136,21 @@ impl Estimate {
         // What is not known of a loop's lines makes its time on memory like that beside loops.
         let estimated: FastSet<(u32, u32)> = loops.iter().map(|l| (l.thread, l.id)).collect();
         let others = spent.operands.iter().filter(|(key, _)| !estimated.contains(&(key.0, key.1)));
-        let others = others.map(|(&(thread, _, _, spot), &weight)| ((thread, spot), weight, true));
-        let mut beside: Vec<((u32, Spot), u64, bool)> =
+        let others = others.map(|(&(thread, _, _, spot), &weight)| ((thread, spot, NONE), weight, true));
+        let mut beside: Vec<((u32, Spot, u32), u64, bool)> =
             spent.beside.iter().map(|(&key, &weight)| (key, weight, false)).chain(others).collect();
         beside.sort_unstable();
         let mut on_rows: BTreeMap<u32, [f64; 2]> = BTreeMap::new();
         let known = spent.operands.iter().filter(|(key, _)| estimated.contains(&(key.0, key.1)));
         known.for_each(|(key, weight)| on_rows.entry(key.3.row).or_default()[0] += *weight as f64);
         beside.iter().for_each(|(key, weight, _)| on_rows.entry(key.1.row).or_default()[1] += *weight as f64);
-        for ((id, spot), weight, in_loop) in beside {
+        for ((id, spot, page), weight, in_loop) in beside {
             if let Some(thread) = threads.get_mut(&id) {
                 thread.core_ns -= weight as f64;
                 let waits = if in_loop || cached(spot.row) { 0.0 } else { waiting.part(spot.row) };
-                thread.beside.push((spot, weight as f64, waits));
+                let at_most = bounds.of_spot(context, counters, id, spot, page);
+                let at_least = waits.min(at_most);
+                thread.beside.push(Beside { spot, ns: weight as f64, at_least, at_most });
             }
         }
         for of in loops {
@@ -191,30 +208,4 @@ impl Estimate {
 /// Repairs with their rows; `None` if some row has none, or there is none.
 pub fn paired<'a>(rows: &[u32], repairs: &'a [RepairPart]) -> Option<Vec<(u32, &'a RepairPart)>> {
     (!rows.is_empty() && rows.len() == repairs.len()).then(|| rows.iter().copied().zip(repairs).collect())
-}
-
-fn figures(machine: &Machine) -> Result<Figures, String> {
-    if let Some(first) = machine.missing_to_time().first() {
-        return Err(format!("the machine's file does not have what the time model needs: {first}"));
-    }
-    let core = &machine.figures.core;
-    let latency = machine.figures.latency_ns.as_ref();
-    let near: Vec<f64> =
-        (0..machine.nodes.len()).filter_map(|n| latency?.get(n, n)).filter(|ns| ns.is_finite()).collect();
-    match (core.clock_ghz(), &core.ipc, &core.outstanding_lines) {
-        (Some(clock), Some(ipc), Some(lines)) if !near.is_empty() => Ok(Figures {
-            near_ns: near.iter().sum::<f64>() / near.len() as f64,
-            in_flight: lines.value.max(1.0),
-            instruction_ns: 1.0 / (clock.value * ipc.value),
-        }),
-        _ => Err("the machine's latencies or the rates of its cores are not known".to_string()),
-    }
-}
-
-/// Bytes of the last-level cache that one of `threads` on a node has, if all have as much.
-fn own_cache(machine: &Machine, node: usize, last: &CacheLevel, threads: usize) -> Option<f64> {
-    let cores = machine.nodes.get(node)?.cpus.len() / machine.threads_per_core.max(1) as usize;
-    let threads = threads.max(1);
-    let instances = (cores / last.cores_per_instance.max(1) as usize).clamp(1, threads);
-    Some(last.size_bytes as f64 * instances as f64 / threads as f64)
 }

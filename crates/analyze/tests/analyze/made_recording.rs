@@ -92,6 +92,8 @@ impl MadeRecording {
             loop_streams: Default::default(),
             loop_operands: Default::default(),
             progress: Default::default(),
+            excerpts: Default::default(),
+            excerpt_blocks: Default::default(),
             faults: Default::default(),
             locations: Default::default(),
             modules: Default::default(),

@@ -68,6 +68,10 @@ pub(super) struct RecordArgs {
     /// Stop recording, not the program, when the recording has reached this size (500M, 2G)
     #[arg(long, value_name = "BYTES", default_value = "8G", value_parser = parse_bytes)]
     max_size: u64,
+    /// Copy the running program so often at most, and count what the copies access once it has ended: 320 million instructions
+    /// each (x86-64, hosts of one node). It settles what the speed of loops leaves open
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64), conflicts_with_all = ["pid", "name", "all", "on", "no_perf"])]
+    excerpts: Option<u8>,
     /// Do not preload the agent: objects are then known from mappings and symbols only
     #[arg(long, conflicts_with = "on")]
     no_agent: bool,
@@ -196,6 +200,7 @@ fn recorded(args: RecordArgs) -> Result<Outcome, RecordError> {
         progress: !args.quiet && std::io::stderr().is_terminal(),
         user: args.user.as_deref().map(User::asked_for).transpose()?,
         objects: None,
+        excerpts: args.excerpts.map(usize::from),
         inside_guest: None,
     };
     // The ranks of a launch would write over each other.

@@ -305,6 +305,7 @@ fn record_first(args: &TopArgs, on: &str) -> Result<PathBuf> {
         progress: false,
         objects: None,
         user: None,
+        excerpts: None,
         inside_guest: None,
     };
     let outcome = record_on(&args.command, &options, &on_options(on, &args.on, false)?)?;

@@ -220,12 +220,14 @@ fn twist_table<T: Columns>(directory: &Path, random: &mut Random) {
 }
 
 type Twist = fn(&Path, &mut Random);
-const TWISTS: [Twist; 29] = [
+const TWISTS: [Twist; 31] = [
     twist_table::<Processes>,
     twist_table::<Loops>,
     twist_table::<LoopStreams>,
     twist_table::<LoopOperands>,
     twist_table::<Progresses>,
+    twist_table::<Excerpts>,
+    twist_table::<ExcerptBlocks>,
     twist_table::<ProcessEnds>,
     twist_table::<Threads>,
     twist_table::<AccessSamples>,

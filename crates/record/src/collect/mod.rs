@@ -12,6 +12,8 @@ pub mod attach;
 mod core_clock;
 mod counting;
 pub mod events;
+#[cfg(target_arch = "x86_64")]
+pub mod excerpts;
 mod illegal;
 pub mod inside;
 mod losses;

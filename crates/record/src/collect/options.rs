@@ -60,6 +60,8 @@ pub struct Options {
     pub progress: bool,
     /// Policies of single objects.
     pub objects: Option<ObjectPolicies>,
+    /// Excerpts of the program that are counted, at most; `None`: none.
+    pub excerpts: Option<usize>,
     /// Whom the program runs as, and whose the recording is; `None`: ours.
     pub user: Option<User>,
     /// Set where this recorder runs inside the virtual machine. Nothing is sampled then (the
@@ -116,6 +118,7 @@ impl Inside {
             duration: None,
             progress: false,
             objects: self.objects.clone(),
+            excerpts: None,
             user: None,
             inside_guest: Some(self),
         }

@@ -34,6 +34,9 @@ pub struct MapEntry {
     pub owner: u32,
 }
 
+/// Mappings by their first byte.
+pub type Maps = BTreeMap<u64, MapEntry>;
+
 /// A live object of the agent.
 #[derive(Clone, Copy, Debug)]
 pub struct LiveObject {
@@ -67,7 +70,7 @@ pub struct Space {
     pub pid: u32,
     /// Mappings by first byte; they do not overlap. Shared with the parent until one of them changes its own: most
     /// children exec soon, and a program may have 100,000.
-    pub maps: Arc<BTreeMap<u64, MapEntry>>,
+    pub maps: Arc<Maps>,
     locations: Map<u64, Place>,
     chains: Map<Box<[u32]>, u32>,
     /// Live objects of the agent by address.

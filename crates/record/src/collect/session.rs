@@ -1,6 +1,7 @@
 //! A recording from start to end: which sources work, the loop that drains them, the close.
 
 mod close;
+mod excerpts;
 mod progress;
 
 use super::agent::AgentFile;
@@ -9,6 +10,7 @@ use super::attach::{self, Lives};
 use super::core_clock::{Beats, core_ghz, in_place_ns};
 use super::counting::Counting;
 use super::events::Interpreter;
+use super::excerpts::{Copies, possible};
 pub use super::options::{CallGraph, Inside, Options, Outcome, RecordError, Subject};
 use super::perf::event::{Body, Event};
 use super::perf::open::{PerfSet, PerfSettings, Rings, Target, wait_for};
@@ -60,6 +62,9 @@ pub fn record(subject: &Subject, options: &Options) -> Result<Outcome, RecordErr
         }
     };
     check_subject(subject)?;
+    if options.excerpts.is_some() {
+        possible(&machine).map_err(anyhow::Error::msg)?;
+    }
     if let Some(objects) = &options.objects {
         objects.try_here().map_err(anyhow::Error::msg)?;
     }
@@ -246,6 +251,7 @@ pub fn record(subject: &Subject, options: &Options) -> Result<Outcome, RecordErr
         nodes,
         complained: false,
         cpu_before_s: 0.0,
+        copies: Copies::begin(options.excerpts, running.as_ref().map_or(0, Running::pid)),
     };
     session.run(&lives, running, live)
 }
@@ -285,8 +291,9 @@ struct Session<'a> {
     skid: Skid,
     nodes: usize,
     complained: bool,
-    /// CPU time of this process before the program ran, seconds.
+    /// CPU time of this process before the program ran, and of what it did once the program had ended, seconds.
     cpu_before_s: f64,
+    copies: Copies,
 }
 
 impl Session<'_> {
@@ -368,6 +375,7 @@ impl Session<'_> {
         self.writer.meta.core_slowdown = self.writer.meta.core_ghz.and_then(|ghz| beats.slowdown(ghz));
         let before = self.writer.meta.in_place_ns;
         self.writer.meta.in_place_ns = before.and_then(|ns| Some(in_place_ns()?.min(ns)));
+        self.count_excerpts(untouched);
         self.close(ending, untouched)
     }
 
@@ -375,16 +383,13 @@ impl Session<'_> {
     fn drain(&mut self, last: bool) {
         let now = proc::monotonic_ns();
         let upto = if last { u64::MAX } else { now.saturating_sub(ORDER_WINDOW_NS) };
-        if let Some(perf) = &mut self.perf {
-            let fresh = self.pending.len();
-            let pending = &mut self.pending;
-            perf.drain(|event| pending.push(event));
-            if let Some(counting) = &mut self.counting {
-                counting.meet(&self.pending[fresh..]);
-            }
-            if last {
-                perf.disable();
-            }
+        let fresh = self.pending.len();
+        self.take_events();
+        if let (Some(counting), Some(_)) = (&mut self.counting, &self.perf) {
+            counting.meet(&self.pending[fresh..]);
+        }
+        if let (Some(perf), true) = (&self.perf, last) {
+            perf.disable();
         }
         if let Ok(agent) = &mut self.agent {
             let events = &mut self.agent_events;
@@ -410,6 +415,7 @@ impl Session<'_> {
         if let Some(perf) = &mut self.perf {
             perf.burst_chains(fresh && !last);
         }
+        self.note_copies();
     }
 
     fn flush(&mut self) {

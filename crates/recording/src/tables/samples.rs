@@ -174,3 +174,105 @@ table! {
         page_shift: u8,
     }
 }
+
+table! {
+    /// A part of the program of which each access was counted: a copy of a process, running on from one moment in one thread.
+    Excerpt / Excerpts = "excerpts", added {
+        /// Row id; what other tables call `excerpt`.
+        id: u32,
+        /// When the copy was made, ns.
+        time_ns: u64,
+        /// The thread that it goes on as.
+        thread: u32,
+        /// Instructions in all: first those that fill the caches.
+        instructions: u64,
+        /// Of these, instructions that are in `excerpt_blocks`; 0 if it ended before any.
+        counted: u64,
+        /// Times that a cache line may have come from another thread at most, of all its instructions: how often it used lines that
+        /// other excerpts write.
+        exchanged: u64,
+        /// Why it ended before its length; empty if it did not.
+        ended: Text,
+    }
+}
+
+table! {
+    /// A block of code in an excerpt.
+    ExcerptBlock / ExcerptBlocks = "excerpt_blocks", added {
+        /// Which excerpt.
+        excerpt: u32,
+        /// Its first instruction (a location).
+        ip: u32,
+        /// Instructions that were executed in it.
+        instructions: u64,
+        /// Accesses to memory in it.
+        accesses: u64,
+        /// Lines that missed the first-level cache in order, beyond 512 KiB of cache.
+        in_order_512k: u64,
+        /// The same in order, beyond 1 MiB.
+        in_order_1m: u64,
+        /// The same in order, beyond 2 MiB.
+        in_order_2m: u64,
+        /// The same in order, beyond 4 MiB.
+        in_order_4m: u64,
+        /// The same in order, beyond 8 MiB.
+        in_order_8m: u64,
+        /// The same in order, beyond 16 MiB.
+        in_order_16m: u64,
+        /// The same in order, beyond 32 MiB.
+        in_order_32m: u64,
+        /// The same in order, beyond 64 MiB.
+        in_order_64m: u64,
+        /// The same of lines that were in no order, beyond 512 KiB of cache.
+        at_random_512k: u64,
+        /// The same, beyond 1 MiB.
+        at_random_1m: u64,
+        /// The same, beyond 2 MiB.
+        at_random_2m: u64,
+        /// The same, beyond 4 MiB.
+        at_random_4m: u64,
+        /// The same, beyond 8 MiB.
+        at_random_8m: u64,
+        /// The same, beyond 16 MiB.
+        at_random_16m: u64,
+        /// The same, beyond 32 MiB.
+        at_random_32m: u64,
+        /// The same, beyond 64 MiB.
+        at_random_64m: u64,
+    }
+}
+
+/// Cache sizes that `excerpt_blocks` tells apart, bytes.
+pub const EXCERPT_CACHES: [u64; 8] = [1 << 19, 1 << 20, 1 << 21, 1 << 22, 1 << 23, 1 << 24, 1 << 25, 1 << 26];
+
+impl ExcerptBlocks {
+    /// Lines of a row that were in order, beyond each of [`EXCERPT_CACHES`].
+    pub fn in_order(&self, row: usize) -> [u64; EXCERPT_CACHES.len()] {
+        let columns = [
+            &self.in_order_512k,
+            &self.in_order_1m,
+            &self.in_order_2m,
+            &self.in_order_4m,
+            &self.in_order_8m,
+            &self.in_order_16m,
+            &self.in_order_32m,
+            &self.in_order_64m,
+        ];
+        columns.map(|column| column[row])
+    }
+
+    /// Lines of a row that were in no order, beyond each of [`EXCERPT_CACHES`].
+    pub fn at_random(&self, row: usize) -> [u64; EXCERPT_CACHES.len()] {
+        let columns = [
+            &self.at_random_512k,
+            &self.at_random_1m,
+            &self.at_random_2m,
+            &self.at_random_4m,
+            &self.at_random_8m,
+            &self.at_random_16m,
+            &self.at_random_32m,
+            &self.at_random_64m,
+        ];
+        columns.map(|column| column[row])
+    }
+}

@@ -94,6 +94,7 @@ pub fn clock(matrix: [[f64; 2]; 2]) -> Report {
         caches_why: None,
         caches_may_hold: None,
         loops_may_compute: None,
+        excerpts: None,
         distance: Vec::new(),
         page_node_unknown_share: 0.0,
         unattributed_share: 0.0,

@@ -79,6 +79,7 @@ pub fn affected() -> Report {
         caches_why: None,
         caches_may_hold: None,
         loops_may_compute: None,
+        excerpts: None,
         distance: distance(0.499, 0.501),
         page_node_unknown_share: 0.004,
         unattributed_share: 0.021,

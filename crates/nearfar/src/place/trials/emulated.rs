@@ -143,6 +143,7 @@ fn once(command: &[OsString], candidate: &Candidate, on: &OnOptions, output: &Pa
         user: None,
         objects: placement.objects.clone(),
         rank: None,
+        excerpts: None,
         inside_guest: None,
     };
     let outcome = record_on(command, &options, &on)?;

@@ -1,6 +1,6 @@
 //! Numbers of code addresses and of call chains, and what was found out about them.
 
-use super::{Place, ProcessTable};
+use super::{Maps, Place, ProcessTable};
 use crate::store::Tables;
 use nearfar_host::proc;
 use nearfar_recording::*;
@@ -16,6 +16,19 @@ impl ProcessTable {
         self.location_count += 1;
         s.locations.insert(address, Place { id, access: None, spins: None });
         let (module, file_offset) = match s.map_at(address) {
+            Some((start, map)) => (map.module, map.offset + (address - start)),
+            None => (NONE, 0),
+        };
+        tables.locations.push(Location { id, process: space, address, module, file_offset });
+        id
+    }
+
+    /// The number of a code address of a space that may have ended, with the mappings that it had.
+    pub fn location_then(&mut self, space: u32, maps: &Maps, address: u64, tables: &mut Tables) -> u32 {
+        let id = self.location_count;
+        self.location_count += 1;
+        let map = maps.range(..=address).next_back().filter(|(_, map)| address < map.end);
+        let (module, file_offset) = match map {
             Some((start, map)) => (map.module, map.offset + (address - start)),
             None => (NONE, 0),
         };
