@@ -205,7 +205,7 @@ fn the_program_and_its_pipes_files_and_children_are_as_without_excerpts() {
     );
     let input = nearfar_record::store::open(&scratch.path("r")).unwrap().input;
     assert!(!input.excerpts.is_empty(), "{:?}", input.losses);
-    // The shell, cat, and the program: a copy is no process of it.
+    // The shell, cat, and the program: copies are not among them.
     assert_eq!(input.processes.pid.iter().collect::<std::collections::BTreeSet<_>>().len(), 3);
 }
 

@@ -6,7 +6,7 @@
 
 use crate::ahead::Streams;
 
-/// Sizes that are told apart, bytes.
+/// The cache sizes, bytes.
 pub const SIZES: [u64; 8] = [1 << 19, 1 << 20, 1 << 21, 1 << 22, 1 << 23, 1 << 24, 1 << 25, 1 << 26];
 
 /// Lines of a set.

@@ -6,8 +6,8 @@
 //! the segment gs, which no program on x86-64 Linux uses, so that neither the stack nor a register of the program is
 //! touched, and only `mov`, `lea`, `movzx` and `jrcxz`, so that its flags are not either.
 //!
-//! A jump that leads to a block without a translation ends at a breakpoint instruction; whoever runs the code is to translate the block and
-//! to patch the jump. Jumps to addresses that registers or memory give look in a table of blocks first.
+//! A jump that leads to a block without a translation ends at a breakpoint instruction; the caller translates that block and
+//! patches the jump. Jumps to addresses that registers or memory give look in a table of blocks first.
 
 mod emit;
 mod parts;
@@ -45,7 +45,7 @@ pub enum Word {
         /// Whether memory is written.
         writes: bool,
     },
-    /// How many times a repeated instruction is to run at most.
+    /// How many times a repeated instruction runs at most.
     Count,
     /// How many times it was still to run at its end.
     Left,
@@ -62,7 +62,7 @@ pub struct Block {
     pub words: Vec<Word>,
     /// Accesses whose addresses are not written down: elements of gathers and scatters.
     pub elements: u32,
-    /// Instructions by which a thread that waits says so.
+    /// Instructions that only waiting threads execute (`pause`).
     pub pauses: u32,
     /// Where a call at its end returns to.
     pub returns_to: Option<u64>,

@@ -45,24 +45,26 @@ pub(super) fn fate(registers: &Registers, files: &mut HashMap<u64, (File, u64)>)
         | libc::SYS_brk
         | libc::SYS_mremap
         | libc::SYS_munmap
-        | libc::SYS_madvise
         | libc::SYS_stat
         | libc::SYS_lstat
         | libc::SYS_access
         | libc::SYS_rt_sigaction
         | libc::SYS_rt_sigprocmask
         | libc::SYS_sigaltstack => Fate::Made,
-        // Code that is made now is made for good; rights to execute it may mean that it was there before, and has changed.
+        // Memory that may be executed from now on may have other code than was translated.
         libc::SYS_mprotect if rdx as i32 & libc::PROT_EXEC == 0 => Fate::Made,
         libc::SYS_mmap if rdx as i32 & libc::PROT_EXEC == 0 && r10 as i32 & libc::MAP_ANONYMOUS != 0 => {
             Fate::Made
         }
+        // Other kinds change what is shared, or are hints.
+        libc::SYS_madvise if matches!(rdx as i32, libc::MADV_DONTNEED | libc::MADV_FREE) => Fate::Made,
+        libc::SYS_madvise => Fate::Result(0),
         libc::SYS_sched_yield | libc::SYS_set_mempolicy | libc::SYS_mbind => Fate::Result(0),
-        // Nobody else is in the copy's memory.
+        // No other thread is in the copy.
         libc::SYS_futex if matches!(rsi as i32 & 0x7f, libc::FUTEX_WAKE | libc::FUTEX_WAKE_OP) => {
             Fate::Result(0)
         }
-        // Who has a lock that others wait for (the C library's word for that is 2) is not in the copy, and will not give it back.
+        // A lock that others wait for (the C library writes 2 then): the thread that has it is not in the copy, and will not release it.
         libc::SYS_futex if matches!(rsi as i32 & 0x7f, libc::FUTEX_WAIT) && rdx == 2 => {
             Fate::Put { bytes: vec![0; 4], to: rdi, result: 0 }
         }

@@ -34,7 +34,7 @@ impl Drop for Copy {
     }
 }
 
-/// Why there is no copy.
+/// Why a copy could not be made.
 pub(super) enum Refused {
     /// Not at this moment.
     Now,

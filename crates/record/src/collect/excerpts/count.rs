@@ -1,7 +1,7 @@
 //! Counts what a copy's code writes down: blocks, and the addresses of their accesses, which go through modelled caches.
 
 use nearfar_decode::translate::Word;
-use nearfar_simulate::ladder::{Ladder, SIZES};
+use nearfar_simulate::ladder::{Ladder, SIZES, Use};
 use std::collections::HashSet;
 
 /// Instructions of a span of time in which a line does not come from another core and go back. // chosen: some 100 ns
@@ -18,6 +18,32 @@ pub struct Counted {
     pub in_order: [u64; SIZES.len() + 1],
     /// The same of lines that were not in order.
     pub at_random: [u64; SIZES.len() + 1],
+}
+
+/// What came of an excerpt.
+#[derive(Debug, Default)]
+pub struct Ran {
+    /// Instructions in all.
+    pub instructions: u64,
+    /// Why it ended early.
+    pub ended: Option<String>,
+    /// Its length: the part that is counted.
+    pub counted: u64,
+    /// Lines that it used, in their order, where other threads or processes may use them, too.
+    pub uses: Vec<Use>,
+    /// Lines of memory that it shares with other processes.
+    pub shared: Vec<(u64, u64)>,
+    /// By the address of a block's first instruction, what was counted once the caches had been filled.
+    pub blocks: Vec<(u64, Counted)>,
+}
+
+/// How long an excerpt is.
+#[derive(Clone, Copy, Debug)]
+pub struct Length {
+    /// Instructions that fill the caches.
+    pub before: u64,
+    /// Instructions that are counted then.
+    pub counted: u64,
 }
 
 /// One block that was translated.

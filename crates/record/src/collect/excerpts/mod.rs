@@ -2,7 +2,7 @@
 //! each copy runs on from where it was, for some hundred million instructions under translation, with caches behind its accesses.
 //!
 //! A fork shares memory until one of both writes: the program's next write to a page copies it, and on a host of several nodes the copy may
-//! be on another node. So excerpts are for hosts of one node, where nothing is to be found out about places.
+//! be on another node. So excerpts are for hosts of one node, where pages have one place.
 
 mod calls;
 mod copies;
@@ -12,8 +12,7 @@ mod run;
 mod trace;
 
 pub use copies::{Copies, possible};
-pub use count::Counted;
-pub use run::{Length, Ran};
+pub use count::{Counted, Length, Ran};
 
 use copy::{Copy, Refused};
 use nearfar_host::proc;

@@ -2,11 +2,11 @@
 
 use super::calls::{Fate, fate};
 use super::copy::Copy;
-use super::count::{Counted, Counting, Known};
+use super::count::{Counted, Counting, Known, Length, Ran};
 use super::trace::{self, Registers, Stop};
 use nearfar_decode::translate::{self, Block, TABLE, To, words};
 use nearfar_host::proc;
-use nearfar_simulate::ladder::{Ladder, Use};
+use nearfar_simulate::ladder::Ladder;
 use std::collections::HashMap;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -22,36 +22,14 @@ const BUFFER: u64 = 1 << 20;
 const AHEAD: usize = 64;
 /// A page of x86-64.
 const PAGE: u64 = 4096;
-/// Bytes at the begin of a block of which none is translated further.
+/// Bytes of code that are read for one block.
 const BLOCK_BYTES: u64 = 1024;
-/// A thread that says so often that it waits does nothing else: of a thousand instructions. // chosen
+/// Times that a thread lets others run in an excerpt before it is taken to wait for them. // chosen
+const YIELDS: u32 = 1000;
+/// System calls of an excerpt: each stops it twice, for some 50 µs. // chosen: a second in all
+const CALLS: u32 = 20_000;
+/// Of a thousand instructions, those named `pause` from which on a thread does nothing but wait. // chosen
 const WAITS: u64 = 5;
-
-/// What came of an excerpt.
-#[derive(Debug, Default)]
-pub struct Ran {
-    /// Instructions in all.
-    pub instructions: u64,
-    /// Why it ended early.
-    pub ended: Option<String>,
-    /// Its length: the part that is counted.
-    pub counted: u64,
-    /// Lines that it used, in their order, where other threads or processes may use them, too.
-    pub uses: Vec<Use>,
-    /// Lines of memory that it shares with other processes.
-    pub shared: Vec<(u64, u64)>,
-    /// By the address of a block's first instruction, what was counted once the caches had been filled.
-    pub blocks: Vec<(u64, Counted)>,
-}
-
-/// How long an excerpt is.
-#[derive(Clone, Copy, Debug)]
-pub struct Length {
-    /// Instructions that fill the caches.
-    pub before: u64,
-    /// Instructions that are counted then.
-    pub counted: u64,
-}
 
 /// Addresses in the copy.
 struct Places {
@@ -76,6 +54,11 @@ struct Running<'a> {
     pages: HashMap<u64, Option<Box<[u8; PAGE as usize]>>>,
     /// Mappings that the copy shares with others.
     shared: Vec<(u64, u64)>,
+    /// These and devices: the copy gets no right to write to them.
+    guarded: Vec<(u64, u64)>,
+    /// Calls so far, and how many of them let others run.
+    system_calls: u32,
+    yields: u32,
     /// Code of our own library.
     agent: Vec<(u64, u64)>,
     counting: Counting,
@@ -119,7 +102,7 @@ impl Running<'_> {
         // For system calls: the instruction, and a breakpoint behind it.
         copy.memory.write_all_at(&[0x0f, 0x05, 0xcc], code)?;
         let threads = copy.threads;
-        let (mut shared, mut agent) = (Vec::new(), Vec::new());
+        let (mut shared, mut guarded, mut agent) = (Vec::new(), Vec::new(), Vec::new());
         for map in proc::maps(copy.pid) {
             if map.name.ends_with(AGENT) {
                 agent.push((map.start, map.end));
@@ -134,6 +117,7 @@ impl Running<'_> {
             let rights = if device { libc::PROT_NONE } else { libc::PROT_READ };
             let arguments = [map.start, map.end - map.start, rights as u64, 0, 0, 0];
             result(step_call(copy, copy.syscall, libc::SYS_mprotect, arguments)?)?;
+            guarded.push((map.start, map.end));
             if !device {
                 shared.push((map.start, map.end));
             }
@@ -151,7 +135,10 @@ impl Running<'_> {
                 length.before,
                 copy.registers.fs_base,
             ),
+            system_calls: 0,
+            yields: 0,
             shared,
+            guarded,
             agent,
             copy,
             pages: HashMap::new(),
@@ -265,6 +252,19 @@ impl Running<'_> {
     /// A system call, in front of the instruction at `next`; why it ends the excerpt.
     fn call(&mut self, registers: &mut Registers, next: u64) -> io::Result<Option<String>> {
         let &mut Registers { rax, rdi, rsi, rdx, r10, r8, r9, .. } = registers;
+        self.system_calls += 1;
+        self.yields += u32::from(rax as libc::c_long == libc::SYS_sched_yield);
+        if self.yields > YIELDS {
+            return Ok(Some("it waits for another thread".into()));
+        }
+        if self.system_calls > CALLS {
+            return Ok(Some("it makes too many system calls".into()));
+        }
+        let guarded =
+            || self.guarded.iter().any(|&(start, end)| rdi < end && start < rdi.saturating_add(rsi));
+        if rax as libc::c_long == libc::SYS_mprotect && guarded() {
+            return Ok(Some("it changes rights to memory that it shares".into()));
+        }
         let result = match fate(registers, &mut self.copy.files) {
             Fate::Made => self.made(registers, rax as libc::c_long, [rdi, rsi, rdx, r10, r8, r9])?,
             Fate::Result(result) => result,

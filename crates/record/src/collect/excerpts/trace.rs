@@ -118,7 +118,7 @@ pub(super) fn in_restartable_sequence(tid: u32) -> bool {
 
 /// Waits until a thread that we trace stops.
 ///
-/// Of the recorded program's own first thread an end is only seen: whoever started it takes its exit status.
+/// The end of the recorded program's own first thread is seen and its exit status is left: the recorder's main thread takes it.
 pub(super) fn wait(tid: u32) -> io::Result<Stop> {
     loop {
         // SAFETY: the kernel fills a siginfo of ours.

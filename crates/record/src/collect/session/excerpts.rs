@@ -8,7 +8,7 @@ use nearfar_recording::{Columns, Excerpt, ExcerptBlock};
 use std::time::Duration;
 
 impl Session<'_> {
-    /// Moves fresh events to the pending ones, without those of copies, which are no part of the program.
+    /// Moves fresh events to the pending ones, without those of copies, which do not belong to the program.
     pub(super) fn take_events(&mut self) {
         let (Some(perf), pending) = (&mut self.perf, &mut self.pending) else {
             return;
