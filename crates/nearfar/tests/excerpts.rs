@@ -76,6 +76,9 @@ fn a_stream_of_16_mib_takes_each_eighth_access_from_beyond_8_mib_in_order_and_no
     let program = scratch.c("sums", &format!("{ALARM}{SUMS}"));
     let input = recorded(&scratch, &program, "2");
     assert!(!input.excerpts.is_empty() && ended(&input.excerpts).is_empty(), "{:?}", ended(&input.excerpts));
+    // The recording ends with the program, not with the copies, which take longer.
+    let ended_ns = *input.process_ends.time_ns.last().unwrap();
+    assert!(input.meta.end_ns - ended_ns < (ended_ns - input.meta.start_ns) / 2);
     let (order, random, instructions, accesses) = sums(&input.excerpt_blocks);
     let counted: u64 = input.excerpts.counted.iter().sum();
     assert_eq!(instructions, counted);

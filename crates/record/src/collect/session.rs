@@ -375,8 +375,9 @@ impl Session<'_> {
         self.writer.meta.core_slowdown = self.writer.meta.core_ghz.and_then(|ghz| beats.slowdown(ghz));
         let before = self.writer.meta.in_place_ns;
         self.writer.meta.in_place_ns = before.and_then(|ns| Some(in_place_ns()?.min(ns)));
+        let end_ns = proc::monotonic_ns();
         self.count_excerpts(untouched);
-        self.close(ending, untouched)
+        self.close(ending, end_ns, untouched)
     }
 
     /// Takes what the rings hold and interprets what is old enough to be complete.

@@ -11,9 +11,13 @@ use nearfar_host::target::Ending;
 use nearfar_host::target::inherited::too_little_to_finish;
 use std::path::Path;
 impl Session<'_> {
-    /// Ends it. `untouched`: the terminal is there for a line, which nothing but the recorder has written to.
-    pub(super) fn close(mut self, ending: Option<Ending>, untouched: bool) -> Result<Outcome, RecordError> {
-        let end_ns = proc::monotonic_ns();
+    /// Ends it, as of `end_ns`. `untouched`: the terminal is there for a line, which nothing but the recorder has written to.
+    pub(super) fn close(
+        mut self,
+        ending: Option<Ending>,
+        end_ns: u64,
+        untouched: bool,
+    ) -> Result<Outcome, RecordError> {
         let left =
             self.interpreter.processes.living().filter(|&(pid, _)| proc::start_time(pid).is_some()).count();
         if left > 0 && ending.is_some() {
