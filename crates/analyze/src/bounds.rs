@@ -60,12 +60,17 @@ impl Bounds {
         let all = counters.working.weight.max(1) as f64;
         let (mut covered, mut waits) = (0.0, 0.0);
         if let Ok(parts) = &found {
+            // Sums of floating-point numbers depend on the order.
             let spent = &counters.spent;
+            let mut beside: Vec<_> = spent.beside.iter().map(|(&key, &weight)| (key, weight)).collect();
+            beside.sort_unstable();
+            let mut pages: Vec<_> = spent.pages.iter().map(|(&page, &weight)| (page, weight)).collect();
+            pages.sort_unstable();
             let mut of_kind: FastMap<(u32, bool), f64> = FastMap::default();
-            for (&(thread, spot, page), &weight) in spent.beside.iter() {
+            for &((thread, spot, page), weight) in &beside {
                 *of_kind.entry((page, is_far(context, counters, thread, spot))).or_default() += weight as f64;
             }
-            for (&page, &weight) in spent.pages.iter() {
+            for (page, weight) in pages {
                 let Some(&part) = parts.get(&page) else { continue };
                 covered += weight as f64;
                 waits += part * weight as f64;
@@ -76,7 +81,7 @@ impl Bounds {
                     bounds.at_most.insert((page, far), at_most);
                 }
             }
-            for (&(thread, spot, page), &weight) in spent.beside.iter() {
+            for &((thread, spot, page), weight) in &beside {
                 if spot.page_node != UNKNOWN && is_far(context, counters, thread, spot) {
                     let cannot = weight as f64 * (1.0 - bounds.of(page, true));
                     *bounds.settled.entry(spot.row).or_default() += cannot;
