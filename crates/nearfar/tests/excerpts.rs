@@ -176,7 +176,7 @@ int main(int n, char **words) {
     int file = open(words[1], O_RDONLY);
     uint64_t steps = 0, sum = 0;
     char part[100];
-    for (long i = 0; i < 1500; i++) {
+    for (long i = 0; i < 8000; i++) {
         for (long k = 0; k < 1000000; k++) steps += k & 3;
         ++*shared;
         if (read(file, part, sizeof part) == 100) sum += part[0];

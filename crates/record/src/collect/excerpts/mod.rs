@@ -236,9 +236,10 @@ impl Random {
         self.0 >> 8
     }
 
-    /// A time with that mean, as between events that do not wait for each other.
+    /// A time with that mean, as between events that do not wait for each other; a quarter of it at least, so that no program is copied while
+    /// it is being loaded.
     fn exponential(&mut self, mean: Duration) -> Duration {
         let uniform = (self.next() % (1 << 24) + 1) as f64 / (1u64 << 24) as f64;
-        mean.mul_f64(-uniform.ln()).min(mean * 5)
+        mean.mul_f64(0.25 - 0.75 * uniform.ln()).min(mean * 5)
     }
 }
